@@ -1,0 +1,1 @@
+"""Strataprobe: what a language model encodes, reads out and deploys, layer by layer, over training."""

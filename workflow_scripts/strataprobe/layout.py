@@ -1,0 +1,92 @@
+"""Where every artifact lies. No other place in the project spells a path under `results/`.
+
+Each method takes names, or the literal text of a Snakemake wildcard such as "{revision}", and returns a
+path relative to the working directory.
+"""
+
+from dataclasses import dataclass
+
+DEFAULT_STUDY = "default"
+
+
+def layer_name(layer: int | str) -> str:
+    """Two digits for a number (`7` is "07"); a wildcard's text stays as it is."""
+    return f"{layer:02d}" if isinstance(layer, int) else layer
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of one study. Identities and weights are shared by all studies of a working directory."""
+
+    study: str = DEFAULT_STUDY
+    base: str = "results"
+
+    @property
+    def root(self) -> str:
+        return self.base if self.study == DEFAULT_STUDY else f"{self.base}/studies/{self.study}"
+
+    @property
+    def _beside(self) -> str:
+        """Prefix of a study's logs and benchmarks, so that two studies never share a log."""
+        return "" if self.study == DEFAULT_STUDY else f"studies/{self.study}/"
+
+    # checkpoints
+
+    def checkpoint(self, model: str, revision: str) -> str:
+        """Folder of a revision's weights that this workflow made."""
+        return f"{self.base}/checkpoints/{model}/{revision}"
+
+    def identity(self, model: str, revision: str) -> str:
+        return f"{self.base}/checkpoints/{model}/{revision}.json"
+
+    def weights(self, model: str, revision: str) -> str:
+        return f"{self.checkpoint(model, revision)}/model.safetensors"
+
+    def loss_curve(self, model: str) -> str:
+        return f"{self.base}/checkpoints/{model}/loss.csv"
+
+    # measures
+
+    def activations(self, model: str, revision: str, dataset: str) -> str:
+        return f"{self.root}/activations/{model}/{revision}/{dataset}.h5"
+
+    def measure(self, kind: str, model: str, revision: str, dataset: str, seed: int | str, name: str) -> str:
+        """A file of one (model, revision, dataset, seed): `kind` is "probes", "fragility", ..."""
+        return f"{self.root}/{kind}/{model}/{revision}/{dataset}/seed{seed}/{name}"
+
+    def layer(
+        self, kind: str, model: str, revision: str, dataset: str, seed: int | str, layer: int | str
+    ) -> str:
+        return self.measure(kind, model, revision, dataset, seed, f"layer{layer_name(layer)}.json")
+
+    # what people look at
+
+    def table(self, name: str) -> str:
+        return f"{self.root}/tables/{name}.csv"
+
+    def table_part(self, name: str, model: str, dataset: str) -> str:
+        """The rows of one (model, dataset): what a figure waits for, instead of the whole study."""
+        return f"{self.root}/tables/parts/{name}/{model}/{dataset}.csv"
+
+    def figure(self, name: str, extension: str) -> str:
+        return f"{self.root}/figures/{name}.{extension}"
+
+    @property
+    def report(self) -> str:
+        return f"{self.root}/report.html"
+
+    # what a job leaves beside its results
+
+    def log(self, rule: str, *parts: str) -> str:
+        return f"logs/{self._beside}{'/'.join([rule, *parts])}.log"
+
+    def benchmark(self, rule: str, *parts: str) -> str:
+        return f"{self.base}/benchmarks/{self._beside}{'/'.join([rule, *parts])}.tsv"
+
+    @property
+    def benchmarks(self) -> str:
+        return f"{self.base}/benchmarks/{self._beside}".rstrip("/")
+
+    def scratch(self, name: str) -> str:
+        """State to resume from; never an output, so a failed job does not lose it."""
+        return f"scratch/{name}"
