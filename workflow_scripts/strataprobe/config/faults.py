@@ -1,0 +1,164 @@
+"""Every fault of a config in one message, each with its place and what would be right."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from strataprobe.config.models import StudyConfig
+from strataprobe.errors import ConfigError, listing
+
+
+def check(raw: Mapping[str, Any], *, where: str = "config.yaml", base: Path | None = None) -> StudyConfig:
+    """Validate a parsed config.
+
+    Args:
+        raw: what the YAML file holds.
+        where: how to name the config in messages.
+        base: folder that dataset paths are relative to; None leaves files unchecked.
+
+    Raises:
+        ConfigError: lists all faults at once: `models.nano.layers: 'six' is not a whole number ...`.
+    """
+    faults: list[str] = []
+    parsed: StudyConfig | None = None
+    try:
+        parsed = StudyConfig.model_validate(dict(raw))
+    except ValidationError as error:
+        faults.extend(dict.fromkeys(_readable(fault) for fault in error.errors(include_url=False)))
+    faults.extend(_cross_faults(raw, base))
+    if faults or parsed is None:
+        raise ConfigError(listing(where, faults))
+    return parsed
+
+
+def _readable(fault: Mapping[str, Any]) -> str:
+    """One line for one of pydantic's faults."""
+    place = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "(top level)"
+    kind, given = fault["type"], fault.get("input")
+    if kind == "extra_forbidden":
+        return f"{place}: unknown key{_nearest(str(fault['loc'][-1]), _keys_at(fault['loc'][:-1]))}"
+    if kind == "missing":
+        return f"{place}: is missing, and has no default"
+    if kind == "literal_error":
+        return f"{place}: {given!r} is not one of {fault['ctx']['expected']}"
+    if kind == "value_error":
+        return f"{place}: {fault['ctx']['error']}"
+    return f"{place}: {given!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known here: {', '.join(sorted(known))}" if known else ""
+
+
+def _keys_at(place: tuple[Any, ...]) -> list[str]:
+    """The keys known at a place of the config, found by walking the models."""
+    annotation: Any = StudyConfig
+    for part in place:
+        section = _section(annotation)
+        if section is None:
+            return []
+        if _holds_many(annotation):
+            annotation = section  # `part` is a name the user chose, or a place in a list
+        elif part in section.model_fields:
+            annotation = section.model_fields[str(part)].annotation
+        else:
+            return []
+    section = _section(annotation)
+    return list(section.model_fields) if section is not None else []
+
+
+def _holds_many(annotation: Any) -> bool:
+    """Whether the annotation is a dict or a list, also behind `| None`."""
+    arguments = getattr(annotation, "__args__", ())
+    return get_origin(annotation) in (dict, list) or any(get_origin(given) in (dict, list) for given in arguments)
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The section class inside an annotation such as dict[Slug, ModelEntry] or Source | None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        if (found := _section(argument)) is not None:
+            return found
+    return None
+
+
+def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
+    """Faults that lie between entries. Reads the raw config, so that they show beside all others."""
+    datasets, models = _mapping(raw.get("datasets")), _mapping(raw.get("models"))
+    if "models" in raw and not models:
+        yield "models: the study has no model; give at least one"
+    if "datasets" in raw and not datasets:
+        yield "datasets: the study has no dataset; give at least one"
+    for name, entry in datasets.items():
+        path = _mapping(entry).get("path")
+        if base is not None and isinstance(path, str) and not (base / path).is_file():
+            yield f"datasets.{name}.path: there is no file {path!r}{_nearest_file(base, path)}"
+    for name, entry in models.items():
+        for dataset in _sequence(_mapping(entry).get("datasets")):
+            if dataset not in datasets:
+                yield (
+                    f"models.{name}.datasets: {dataset!r} is not among the study's datasets"
+                    f"{_nearest(str(dataset), list(map(str, datasets)))}"
+                )
+        if base is not None:
+            yield from _missing_directories(name, entry, base)
+    names = _expanded_names(models)
+    yield from (f"models: two models would be called {name!r}" for name in sorted(_twice(names)))
+    yield from _figure_faults(raw, datasets, names)
+
+
+def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
+    """A local model whose folder, before any `{revision}`, is not there."""
+    directory = _mapping(_mapping(_mapping(entry).get("source")).get("local")).get("directory")
+    if isinstance(directory, str):
+        parent = base / directory.split("{revision}")[0]
+        if not (parent if directory.split("{revision}")[0].endswith("/") else parent.parent).is_dir():
+            yield f"models.{name}.source.local.directory: there is no folder {directory!r}"
+
+
+def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: list[str]) -> Iterator[str]:
+    for figure, entry in _mapping(raw.get("figures")).items():
+        spec = _mapping(entry)
+        if (model := spec.get("model")) is not None and model not in names:
+            yield f"figures.{figure}.model: {model!r} is not a model of this study{_nearest(str(model), names)}"
+        dataset = spec.get("dataset")
+        if dataset is not None and dataset not in datasets:
+            known = list(map(str, datasets))
+            yield f"figures.{figure}.dataset: {dataset!r} is not a dataset of this study{_nearest(str(dataset), known)}"
+        if dataset is None and spec.get("kind") not in (None, "loss"):
+            yield f"figures.{figure}.dataset: is missing; a figure of kind {spec['kind']!r} needs one"
+
+
+def _expanded_names(models: Mapping[str, Any]) -> list[str]:
+    """Model names as the study will have them: one a pre-training seed."""
+    names: list[str] = []
+    for name, entry in models.items():
+        pretrain = _mapping(_mapping(_mapping(entry).get("source")).get("pretrain"))
+        seeds = _sequence(pretrain.get("seeds")) or [None]
+        names.extend(str(name) if place == 0 else f"{name}-p{seed}" for place, seed in enumerate(seeds))
+    return names
+
+
+def _twice(names: list[str]) -> set[str]:
+    return {name for name in names if names.count(name) > 1}
+
+
+def _nearest_file(base: Path, path: str) -> str:
+    folder = (base / path).parent
+    near = difflib.get_close_matches(Path(path).name, [p.name for p in folder.glob("*")], n=1, cutoff=0.6)
+    return f"; did you mean {str(Path(path).parent / near[0])!r}?" if near else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sequence(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,131 @@
+"""What a valid config means: every model with its revisions, seeds, datasets and settings."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strataprobe.config.faults import check
+from strataprobe.config.models import ModelEntry, StudyConfig
+from strataprobe.layout import Layout
+
+CONVENTIONS: dict[str, dict[str, Any]] = {
+    # What we stand behind: the first token, often a sink, stays out of every claim about scale.
+    "default": {"pooling": "mean_rest", "draws": 10},
+    # The paper's own numbers: all tokens pooled, one noise draw a level.
+    "published": {"pooling": "mean", "draws": 1},
+}
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One checkpoint: its name in paths, what the source calls it, its training step (None if unknown)."""
+
+    name: str
+    ref: str
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of the study, with the study's defaults filled in."""
+
+    name: str
+    kind: str
+    source: dict[str, Any]
+    layers: int
+    revisions: tuple[Revision, ...]
+    dtype: str
+    datasets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    measures: tuple[str, ...]
+    memory_mb: int
+
+    @property
+    def made_here(self) -> bool:
+        """All its revisions come out of one job of this workflow."""
+        return self.kind == "pretrain"
+
+    @property
+    def steps(self) -> dict[str, int | None]:
+        return {revision.name: revision.step for revision in self.revisions}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A checked config, resolved."""
+
+    config: StudyConfig
+    layout: Layout
+    models: dict[str, Model]
+
+    @classmethod
+    def load(cls, raw: Mapping[str, Any], *, where: str = "config.yaml", base: Path | None = None) -> "Study":
+        """Check a parsed config and resolve it.
+
+        Raises:
+            ConfigError: see `strataprobe.config.check`.
+        """
+        config = check(raw, where=where, base=base)
+        models = [model for name, entry in config.models.items() for model in _resolve(name, entry, config)]
+        return cls(config, Layout(config.study), {model.name: model for model in models})
+
+    def settings(self, stage: str) -> dict[str, Any]:
+        """The settings of one stage as a plain, sorted dict: what a rule states as its params."""
+        section = getattr(self.config, stage).model_dump(mode="json")
+        conventions = CONVENTIONS[self.config.conventions]
+        for key in ("pooling", "draws"):
+            if key in section and section[key] is None:
+                section[key] = conventions[key]
+        if stage in ("probe", "fragility"):
+            section["conventions"] = self.config.conventions
+        if stage == "fragility":
+            section["pooling"] = self.settings("probe")["pooling"]
+        return dict(sorted(section.items()))
+
+    def bundles(self, model: Model) -> dict[str, list[str]]:
+        """The model's datasets by the bundle they are captured in; without `bundle:` one of its own."""
+        bundles: dict[str, list[str]] = {}
+        for dataset in model.datasets:
+            bundles.setdefault(self.config.datasets[dataset].bundle or dataset, []).append(dataset)
+        return bundles
+
+
+def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
+    """The models of one entry: one, or one a pre-training seed."""
+    source = getattr(entry.source, entry.source.kind).model_dump(mode="json")
+    shared = {
+        "kind": entry.source.kind,
+        "layers": entry.layers,
+        "dtype": entry.dtype,
+        "datasets": tuple(entry.datasets or config.datasets),
+        "seeds": tuple(entry.seeds or config.seeds),
+        "measures": tuple(entry.measures or config.measures),
+        "memory_mb": entry.memory_mb,
+    }
+    if entry.source.pretrain is None:
+        revisions = tuple(
+            Revision(given.name, given.ref or given.name, _step(given.name) if given.step is None else given.step)
+            for given in entry.revisions or []
+        )
+        return [Model(name=name, source=source, revisions=revisions, **shared)]
+    steps = sorted(entry.source.pretrain.checkpoints)
+    digits = max(4, len(str(steps[-1])))
+    names = [f"step{step:0{digits}d}" for step in steps]
+    revisions = tuple(Revision(text, text, step) for text, step in zip(names, steps, strict=True))
+    return [
+        Model(
+            name=name if place == 0 else f"{name}-p{seed}",
+            source={**source, "seed": seed, "layers": entry.layers},
+            revisions=revisions,
+            **shared,
+        )
+        for place, seed in enumerate(source.pop("seeds"))
+    ]
+
+
+def _step(name: str) -> int | None:
+    """The training step in a revision's name (`step143000`, `stage1-step-40000-tokens84B`), if it has one."""
+    found = re.search(r"step-?(\d+)", name)
+    return int(found.group(1)) if found else None
