@@ -1,0 +1,1 @@
+"""Datasets: reading and checking them, and splitting them by pair."""
