@@ -1,0 +1,10 @@
+"""Checkpoints: where weights come from, how a revision is pinned, and proof that they are the same ones.
+
+Nothing here imports torch, transformers or huggingface_hub until it is needed: reading an identity is cheap.
+"""
+
+from strataprobe.checkpoints.hub import fetch, pin
+from strataprobe.checkpoints.identity import fingerprints, identify_directory, twins
+from strataprobe.checkpoints.weights import open_weights
+
+__all__ = ["fetch", "fingerprints", "identify_directory", "open_weights", "pin", "twins"]
