@@ -1,0 +1,54 @@
+"""Strataprobe: what a language model encodes, reads out and deploys, and how robustly.
+
+A study is one config file, complete by itself. Without `--configfile` it is `config.yaml`, the default study.
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+# Snakemake merges config files, so the default study is loaded only where no other one was given.
+if "models" not in config:
+
+    configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+
+
+report: "report/workflow.rst"
+
+
+localrules:
+    all,
+    fragility,
+
+
+rule all:
+    default_target: True
+    input:
+        rules_targets("fragility"),
+
+
+rule fragility:
+    input:
+        rules_targets("fragility"),
+
+
+include: "rules/checkpoints.smk"
+include: "rules/activations.smk"
+include: "rules/probes.smk"
+include: "rules/tables.smk"
+include: "rules/figures.smk"
+
+
+refuse_unknown_targets()
+
+
+onsuccess:
+    print_time_per_rule()
+
+
+onerror:
+    print_time_per_rule()
+    print(FAILURE_ADVICE, file=sys.stderr)

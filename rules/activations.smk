@@ -1,0 +1,49 @@
+"""Activation caches: one load of a checkpoint serves every dataset of a bundle."""
+
+
+def capture_settings(model):
+    return {**settings("capture"), "dtype": MODELS[model].dtype, "layers": MODELS[model].layers}
+
+
+def made_weights(model, revisions):
+    """Weights that this workflow made. `ancient`: whether they changed, their identity says."""
+    if MODELS[model].kind in ("pretrain", "wheel"):
+        return [ancient(LAYOUT.weights(model, revision)) for revision in revisions]
+    return []
+
+
+for model, entry in MODELS.items():
+    for bundle, members in STUDY.bundles(entry).items():
+        # All revisions of a model made here fit into one job; others are captured one revision a job.
+        if entry.made_here:
+            revisions, place = [revision.name for revision in entry.revisions], []
+        else:
+            revisions, place = ["{revision}"], ["{revision}"]
+
+        rule:
+            name:
+                f"capture_{model}_{bundle}"
+            input:
+                identities=[LAYOUT.identity(model, revision) for revision in revisions],
+                weights=made_weights(model, revisions),
+                datasets=[DATASETS[dataset].path for dataset in members],
+                code=modules("capture"),
+            output:
+                [LAYOUT.activations(model, revision, name) for revision in revisions for name in members],
+            log:
+                LAYOUT.log(f"capture_{model}_{bundle}", *place),
+            benchmark:
+                LAYOUT.benchmark(f"capture_{model}_{bundle}", *place)
+            conda:
+                "../envs/torch.yaml"
+            threads: STUDY.config.capture.threads
+            resources:
+                mem_mb=partial(capture_memory, model),
+                gpu=0,
+            params:
+                capture=capture_settings(model),
+                names=members,
+            message:
+                f"Capturing activations of {model} ({len(members)} datasets of bundle {bundle})"
+            script:
+                "../workflow_scripts/capture.py"

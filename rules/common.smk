@@ -1,0 +1,117 @@
+"""Helpers the rules share. No rule stands here, and no measure is computed here."""
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow_scripts"))
+
+from snakemake.cli import get_argument_parser
+
+from strataprobe.config import Study
+from strataprobe.errors import StrataprobeError
+from strataprobe.workflow import imports, targets, timing
+
+STARTED = time.time()
+FAILURE_ADVICE = (
+    "Some jobs failed; each says why above and in its log under logs/. What was finished is kept: the same "
+    "command goes on from there. To draw figures of what there is, add --config gaps=draw. After Snakemake itself "
+    "was killed, unlock first: snakemake --unlock."
+)
+SCRIPTS = Path(os.path.relpath(Path(workflow.basedir) / "workflow_scripts"))
+
+try:
+    STUDY = Study.load(config, where="config", base=Path.cwd())
+except StrataprobeError as error:
+    raise WorkflowError(str(error))
+LAYOUT = STUDY.layout
+MODELS = STUDY.models
+DATASETS = STUDY.config.datasets
+
+
+wildcard_constraints:
+    model="|".join(map(re.escape, MODELS)),
+    revision="|".join(sorted({re.escape(r.name) for m in MODELS.values() for r in m.revisions})),
+    dataset="|".join(map(re.escape, DATASETS)),
+    seed=r"\d+",
+
+
+def modules(script):
+    """The script and all library modules it runs, as inputs."""
+    return [str(path) for path in imports.script_files(SCRIPTS / f"{script}.py")]
+
+
+def settings(stage):
+    """A stage's settings as one sorted dict: what its rule states as params."""
+    return STUDY.settings(stage)
+
+
+def rules_targets(collection):
+    """What a collection asks for; an input function, since the rules that make it come later."""
+    return partial(collected, collection)
+
+
+def collected(collection, wildcards):
+    return [path for paths in COLLECTIONS[collection] for path in paths]
+
+
+def capture_memory(model, wildcards, attempt):
+    """MB for a job that loads the model; half as much again at each further attempt."""
+    return int(MODELS[model].memory_mb * (1 + 0.5 * (attempt - 1)))
+
+
+def table_memory(wildcards, attempt):
+    return 1000 * attempt
+
+
+def available(paths):
+    """The paths to read: all of them, or with `gaps: draw` those that exist."""
+    if STUDY.config.gaps == "refuse":
+        return list(paths)
+    return [path for path in paths if Path(path).exists()]
+
+
+def print_time_per_rule():
+    rows = timing.time_per_rule(Path(LAYOUT.benchmarks), since=STARTED)
+    print(timing.report(rows, time.time() - STARTED), file=sys.stderr)
+
+
+def refuse_unknown_targets():
+    """Name the nearest valid path for a mistyped one.
+
+    Costs a look through the rules for each word of the command line that could be a result; only when
+    nothing makes it is the command line parsed to see whether it was asked for.
+    """
+    made = partial(is_made, list(workflow.rules))
+    if all(made(word) for word in sys.argv[1:] if word.startswith(f"{LAYOUT.base}/")):
+        return
+    wanted = get_argument_parser().parse_known_args(sys.argv[1:])[0].targets
+    message = targets.unknown_targets(wanted or [], made, known_paths)
+    if message:
+        raise WorkflowError(message)
+
+
+def is_made(rules_known, target):
+    return any(rule.name == target or rule.is_producer(target) for rule in rules_known) or Path(target).exists()
+
+
+def known_paths():
+    """Every path this study can make that a person would ask for by name, and the names of its rules."""
+    paths = [rule.name for rule in workflow.rules]
+    paths += [path for paths in COLLECTIONS.values() for group in paths for path in group]
+    for model in MODELS.values():
+        for revision in model.revisions:
+            paths.append(LAYOUT.identity(model.name, revision.name))
+            for dataset in model.datasets:
+                paths.append(LAYOUT.activations(model.name, revision.name, dataset))
+                for seed in model.seeds[:1]:
+                    for kind in model.measures:
+                        paths.append(LAYOUT.measure(kind, model.name, revision.name, dataset, seed, "summary.json"))
+                        paths.append(LAYOUT.layer(kind, model.name, revision.name, dataset, seed, 0))
+    return paths
+
+
+# What each collection asks for: filled by the rule files, read when the DAG is built.
+COLLECTIONS = {"fragility": []}

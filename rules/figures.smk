@@ -1,0 +1,87 @@
+"""Figures: each is a target of its own, named by its key in the config, as svg and as png."""
+
+PARTS_OF = {
+    "saturation": ["trajectory"],
+    "depth": ["probing", "fragility"],
+    "scale": ["scale", "fragility"],
+    "layer_profile": ["probing", "fragility", "scale"],
+}
+CATEGORIES = {"loss": "Models", "layer_profile": "A checkpoint", "noise_curves": "A checkpoint"}
+
+
+def figure_inputs(spec):
+    """The tables, or the curves, that a figure is drawn from, by name."""
+    if spec.kind == "loss":
+        return {"losses": LAYOUT.loss_curve(spec.model)}
+    if spec.kind == "noise_curves":
+        entry = MODELS[spec.model]
+        place = spec.model, figure_revision(spec), spec.dataset, figure_seed(spec)
+        return {
+            "summary": LAYOUT.measure("fragility", *place, "summary.json"),
+            "layers": [LAYOUT.layer("fragility", *place, layer) for layer in range(entry.layers)],
+        }
+    return {table: LAYOUT.table_part(table, spec.model, spec.dataset) for table in PARTS_OF[spec.kind]}
+
+
+def figure_revision(spec):
+    """The revision asked for, or the model's last."""
+    return spec.revision or MODELS[spec.model].revisions[-1].name
+
+
+def figure_seed(spec):
+    return MODELS[spec.model].seeds[0] if spec.seed is None else spec.seed
+
+
+def figure_settings(name, spec):
+    """What the drawing depends on besides its inputs, as one sorted dict."""
+    entry = MODELS[spec.model]
+    return {
+        "checkpoints": [[revision.name, revision.step] for revision in entry.revisions],
+        "layer_onset": STUDY.config.probe.onset_threshold,
+        "revision": figure_revision(spec),
+        "seeds": list(entry.seeds),
+        "step_onset": STUDY.config.step_onset_threshold,
+        "style": dict(sorted(spec.style.items())),
+        "threshold": STUDY.config.fragility.threshold,
+        "title": spec.title or " ".join(filter(None, [spec.model, spec.dataset])),
+    }
+
+
+for name, spec in STUDY.config.figures.items():
+
+    rule:
+        name:
+            f"draw_{name}"
+        input:
+            **figure_inputs(spec),
+            code=modules(f"draw_{spec.kind}"),
+        output:
+            svg=LAYOUT.figure(name, "svg"),
+            png=report(
+                LAYOUT.figure(name, "png"),
+                caption=f"../report/{spec.kind}.rst",
+                category=CATEGORIES.get(spec.kind, "Over training"),
+                subcategory=spec.model,
+                labels={"figure": spec.kind, "model": spec.model, "dataset": spec.dataset or "-"},
+            ),
+        log:
+            LAYOUT.log(f"draw_{name}"),
+        benchmark:
+            LAYOUT.benchmark(f"draw_{name}")
+        conda:
+            "../envs/plot.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+        params:
+            figure=figure_settings(name, spec),
+            kind=spec.kind,
+        message:
+            f"Drawing {name}"
+        script:
+            "../workflow_scripts/draw_{params.kind}.py"
+
+
+COLLECTIONS["fragility"].append(
+    [LAYOUT.figure(name, extension) for name in STUDY.config.figures for extension in ("svg", "png")]
+)

@@ -1,0 +1,104 @@
+"""Tables: long and tidy, one part a (model, dataset), and the parts of a kind joined for reading."""
+
+TABLES_OF = {"probing": "probes", "fragility": "fragility", "trajectory": "fragility", "scale": "fragility"}
+
+
+def summaries(kind, wildcards):
+    """Summary files of all revisions and seeds of a (model, dataset)."""
+    model = MODELS[wildcards.model]
+    return available(
+        LAYOUT.measure(kind, model.name, revision.name, wildcards.dataset, seed, "summary.json")
+        for revision in model.revisions
+        for seed in model.seeds
+    )
+
+
+def measured(measure):
+    """(model, dataset) pairs for which the study asks for a measure."""
+    return [
+        (model.name, dataset)
+        for model in MODELS.values()
+        if measure in model.measures
+        for dataset in model.datasets
+    ]
+
+
+def parts(wildcards):
+    return [LAYOUT.table_part(wildcards.table, *pair) for pair in measured(TABLES_OF[wildcards.table])]
+
+
+def part(table):
+    return LAYOUT.table_part(table, "{model}", "{dataset}")
+
+
+rule tabulate_probes:
+    input:
+        probes=partial(summaries, "probes"),
+        code=modules("tabulate_probes"),
+    output:
+        probing=part("probing"),
+    log:
+        LAYOUT.log("tabulate_probes", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_probes", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    message:
+        "Table of the probes of {wildcards.model} for {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_probes.py"
+
+
+rule tabulate_fragility:
+    input:
+        probes=partial(summaries, "probes"),
+        fragility=partial(summaries, "fragility"),
+        code=modules("tabulate_fragility"),
+    output:
+        fragility=part("fragility"),
+        trajectory=part("trajectory"),
+        scale=part("scale"),
+    log:
+        LAYOUT.log("tabulate_fragility", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_fragility", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    message:
+        "Tables of the fragility of {wildcards.model} for {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_fragility.py"
+
+
+rule join_table:
+    input:
+        parts=parts,
+        code=modules("join_table"),
+    output:
+        table=LAYOUT.table("{table}"),
+    wildcard_constraints:
+        table="|".join(TABLES_OF),
+    log:
+        LAYOUT.log("join_table", "{table}"),
+    benchmark:
+        LAYOUT.benchmark("join_table", "{table}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    message:
+        "Joining the parts of table {wildcards.table}"
+    script:
+        "../workflow_scripts/join_table.py"
+
+
+COLLECTIONS["fragility"].append(
+    [LAYOUT.table(table) for table, measure in TABLES_OF.items() if measured(measure)]
+)

@@ -1,0 +1,27 @@
+"""Draw the saturation figure: accuracy flattens, critical noise does not."""
+
+from strataprobe import tables
+from strataprobe.figures import saturation, style
+from strataprobe.logs import job_log
+
+
+def main(trajectory, svg, png, *, settings):
+    figure = saturation.draw(
+        tables.read_table(trajectory),
+        title=settings["title"],
+        expected=settings["checkpoints"],
+        seeds=settings["seeds"],
+        onset=settings["step_onset"],
+        **settings["style"],
+    )
+    style.save(figure, svg, png)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.trajectory,
+            snakemake.output.svg,
+            snakemake.output.png,
+            settings=snakemake.params.figure,
+        )

@@ -1,0 +1,13 @@
+"""One table from its parts."""
+
+from strataprobe import tables
+from strataprobe.logs import job_log
+
+
+def main(parts, table):
+    tables.concatenate(parts, table)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(snakemake.input.parts, snakemake.output.table)

@@ -1,0 +1,42 @@
+"""Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, and the summary."""
+
+from strataprobe import cache, files, fragility, probes
+from strataprobe.logs import job_log
+
+
+def main(activations, identity, weights, layers, summary, *, dataset, seed, settings):
+    with cache.open_activations(activations) as acts:
+        trained, problem, trained_with = probes.load(weights, acts)
+        curves, measured = fragility.measure(trained, problem, acts, seed=seed, settings=settings)
+        result = probes.framed(
+            measured,
+            benchmark="moral_fragility_test",
+            identity=files.read_json(identity),
+            dataset=dataset,
+            seed=seed,
+            metadata={
+                **probes.metadata(problem, trained_with),
+                "fragility_threshold": settings["threshold"],
+                "noise_levels": settings["noise_levels"],
+                "draws": settings["draws"],
+            },
+            settings=settings,
+            activations=acts.provenance,
+        )
+    for path, curve in zip(layers, curves, strict=True):
+        files.write_json(path, curve)
+    files.write_json(summary, result)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.activations,
+            snakemake.input.identity,
+            snakemake.input.weights,
+            snakemake.output.layers,
+            snakemake.output.summary,
+            dataset=snakemake.wildcards.dataset,
+            seed=int(snakemake.wildcards.seed),
+            settings=snakemake.params.fragility,
+        )

@@ -1,0 +1,40 @@
+"""Pre-train a model of this project's own, from the corpus to all its checkpoints and their identities."""
+
+from pathlib import Path
+
+from strataprobe import checkpoints, files, pretraining
+from strataprobe.logs import job_log
+
+
+def main(model, layers, source, revisions, *, corpus, weights, identities, loss, scratch):
+    directories = {step: Path(path).parent for (_, step), path in zip(revisions, weights, strict=True)}
+    settings = {**source, "architecture": {**source["architecture"], "layers": layers}}
+    pretraining.pretrain(
+        settings,
+        seed=source["seed"],
+        resources=corpus,
+        directories=directories,
+        scratch=Path(scratch),
+        loss_csv=Path(loss),
+    )
+    for (revision, step), path in zip(revisions, identities, strict=True):
+        identity = checkpoints.identify_directory(
+            directories[step], model=model, revision=revision, step=step, source="pretrain", layers=layers
+        )
+        files.write_json(path, identity)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        settings = snakemake.params.pretraining
+        main(
+            settings["model"],
+            settings["layers"],
+            settings["source"],
+            settings["revisions"],
+            corpus=Path(snakemake.params.corpus),
+            weights=snakemake.output.weights,
+            identities=snakemake.output.identities,
+            loss=snakemake.output.loss,
+            scratch=snakemake.params.scratch,
+        )

@@ -1,0 +1,52 @@
+"""Which of this project's files a script runs: what a rule must watch besides the script itself."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "strataprobe"
+
+
+def script_files(script: Path) -> list[Path]:
+    """The script and every module of the library that it imports, directly or through others.
+
+    Imports inside functions count too, and so do the packages' `__init__` files on the way, since Python
+    runs them. Nothing is imported to find out: the sources are parsed.
+
+    Args:
+        script: a file in the folder that holds the library's package.
+
+    Returns:
+        Sorted paths, the script first.
+    """
+    root = script.parent
+    found: set[Path] = set()
+    waiting = [script]
+    while waiting:
+        for module in _imported(waiting.pop()):
+            for path in _files_of(root, module):
+                if path not in found:
+                    found.add(path)
+                    waiting.append(path)
+    return [script, *sorted(found)]
+
+
+@cache
+def _imported(path: Path) -> tuple[str, ...]:
+    """Dotted names that a file may import from the library (a name in a module is listed too, harmlessly)."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes(), filename=str(path))):
+        if isinstance(node, ast.Import):
+            names.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.append(node.module)
+            names.extend(f"{node.module}.{alias.name}" for alias in node.names)
+    return tuple(name for name in names if name.split(".")[0] == PACKAGE)
+
+
+def _files_of(root: Path, module: str) -> list[Path]:
+    """Files Python runs to import a dotted name: each package's `__init__`, and the module itself."""
+    parts = module.split(".")
+    files = [root.joinpath(*parts[:depth], "__init__.py") for depth in range(1, len(parts) + 1)]
+    files.append(root.joinpath(*parts).with_suffix(".py"))
+    return [path for path in files if path.is_file()]

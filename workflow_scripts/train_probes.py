@@ -1,0 +1,40 @@
+"""Train one linear probe per layer for one (model, revision, dataset, seed)."""
+
+from strataprobe import cache, files, probes
+from strataprobe.logs import job_log
+
+
+def main(activations, identity, layers, weights, summary, *, dataset, seed, probe):
+    with cache.open_activations(activations) as acts:
+        problem = probes.Problem.of(
+            acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
+        )
+        trained, by_layer, measured = probes.measure(problem, seed=seed, settings=probe)
+        result = probes.framed(
+            measured,
+            benchmark="layer_wise_moral_probe",
+            identity=files.read_json(identity),
+            dataset=dataset,
+            seed=seed,
+            metadata=probes.metadata(problem, probe),
+            settings=probe,
+            activations=acts.provenance,
+        )
+    for path, record in zip(layers, by_layer, strict=True):
+        files.write_json(path, record)
+    probes.save(weights, trained, problem, probe)
+    files.write_json(summary, result)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.activations,
+            snakemake.input.identity,
+            snakemake.output.layers,
+            snakemake.output.weights,
+            snakemake.output.summary,
+            dataset=snakemake.wildcards.dataset,
+            seed=int(snakemake.wildcards.seed),
+            probe=snakemake.params.probe,
+        )
