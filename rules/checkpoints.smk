@@ -24,7 +24,7 @@ def making(model):
 
 
 def corpus_files():
-    return sorted(str(path) for path in Path(CORPUS).rglob("*") if path.is_file())
+    return sorted(str(path) for path in Path(CORPUS).iterdir() if path.suffix in (".txt", ".yaml"))
 
 
 def local_files(model, wildcards):
@@ -75,7 +75,6 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "pretrain"
             mem_mb=partial(capture_memory, model),
         params:
             pretraining=making(model),
-            corpus=CORPUS,
             scratch=LAYOUT.scratch(f"pretrain/{model}"),
         message:
             f"Pre-training {model}: {len(MODELS[model].revisions)} checkpoints"

@@ -73,6 +73,37 @@ def available(paths):
     return [path for path in paths if Path(path).exists()]
 
 
+TABLES_OF = {"probing": "probes", "fragility": "fragility", "trajectory": "fragility", "scale": "fragility"}
+
+
+def summaries(kind, wildcards):
+    """Summary files of all revisions and seeds of a (model, dataset)."""
+    model = MODELS[wildcards.model]
+    return available(
+        LAYOUT.measure(kind, model.name, revision.name, wildcards.dataset, seed, "summary.json")
+        for revision in model.revisions
+        for seed in model.seeds
+    )
+
+
+def measured(measure):
+    """(model, dataset) pairs for which the study asks for a measure."""
+    return [
+        (model.name, dataset)
+        for model in MODELS.values()
+        if measure in model.measures
+        for dataset in model.datasets
+    ]
+
+
+def parts(wildcards):
+    return [LAYOUT.table_part(wildcards.table, *pair) for pair in measured(TABLES_OF[wildcards.table])]
+
+
+def part(table):
+    return LAYOUT.table_part(table, "{model}", "{dataset}")
+
+
 def print_time_per_rule():
     rows = timing.time_per_rule(Path(LAYOUT.benchmarks), since=STARTED)
     print(timing.report(rows, time.time() - STARTED), file=sys.stderr)
@@ -94,7 +125,9 @@ def refuse_unknown_targets():
 
 
 def is_made(rules_known, target):
-    return any(rule.name == target or rule.is_producer(target) for rule in rules_known) or Path(target).exists()
+    return (
+        any(rule.name == target or rule.is_producer(target) for rule in rules_known) or Path(target).exists()
+    )
 
 
 def known_paths():
@@ -108,7 +141,9 @@ def known_paths():
                 paths.append(LAYOUT.activations(model.name, revision.name, dataset))
                 for seed in model.seeds[:1]:
                     for kind in model.measures:
-                        paths.append(LAYOUT.measure(kind, model.name, revision.name, dataset, seed, "summary.json"))
+                        paths.append(
+                            LAYOUT.measure(kind, model.name, revision.name, dataset, seed, "summary.json")
+                        )
                         paths.append(LAYOUT.layer(kind, model.name, revision.name, dataset, seed, 0))
     return paths
 

@@ -1,35 +1,5 @@
 """Tables: long and tidy, one part a (model, dataset), and the parts of a kind joined for reading."""
 
-TABLES_OF = {"probing": "probes", "fragility": "fragility", "trajectory": "fragility", "scale": "fragility"}
-
-
-def summaries(kind, wildcards):
-    """Summary files of all revisions and seeds of a (model, dataset)."""
-    model = MODELS[wildcards.model]
-    return available(
-        LAYOUT.measure(kind, model.name, revision.name, wildcards.dataset, seed, "summary.json")
-        for revision in model.revisions
-        for seed in model.seeds
-    )
-
-
-def measured(measure):
-    """(model, dataset) pairs for which the study asks for a measure."""
-    return [
-        (model.name, dataset)
-        for model in MODELS.values()
-        if measure in model.measures
-        for dataset in model.datasets
-    ]
-
-
-def parts(wildcards):
-    return [LAYOUT.table_part(wildcards.table, *pair) for pair in measured(TABLES_OF[wildcards.table])]
-
-
-def part(table):
-    return LAYOUT.table_part(table, "{model}", "{dataset}")
-
 
 rule tabulate_probes:
     input:
@@ -82,12 +52,12 @@ rule join_table:
         code=modules("join_table"),
     output:
         table=LAYOUT.table("{table}"),
-    wildcard_constraints:
-        table="|".join(TABLES_OF),
     log:
         LAYOUT.log("join_table", "{table}"),
     benchmark:
         LAYOUT.benchmark("join_table", "{table}")
+    wildcard_constraints:
+        table="|".join(TABLES_OF),
     conda:
         "../envs/analysis.yaml"
     threads: 1

@@ -17,7 +17,9 @@ def main(identities, weights, datasets, caches, *, names, capture):
     made = [Path(path).parent for path in weights] or repeat(None)
     places = (caches[start : start + len(bundle)] for start in range(0, len(caches), len(bundle)))
     jobs = list(zip(map(files.read_json, identities), made, places, strict=False))
-    for identity, directory, outputs in progress(jobs, total=len(jobs), desc="checkpoints", unit="checkpoint"):
+    for identity, directory, outputs in progress(
+        jobs, total=len(jobs), desc="checkpoints", unit="checkpoint"
+    ):
         loaded = lm.load(
             checkpoints.open_weights(identity, directory),
             dtype=settings.dtype,

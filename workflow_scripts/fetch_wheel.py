@@ -12,7 +12,13 @@ def main(model, layers, source, revisions, *, weights, identities):
         directory = Path(place).parent
         made_from = wheel.make(source, directory)
         identity = checkpoints.identify_directory(
-            directory, model=model, revision=revision, step=step, source="wheel", layers=layers, wheel=made_from
+            directory,
+            model=model,
+            revision=revision,
+            step=step,
+            source="wheel",
+            layers=layers,
+            origin=made_from,
         )
         files.write_json(path, identity)
 

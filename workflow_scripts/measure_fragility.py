@@ -1,4 +1,4 @@
-"""Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, and the summary."""
+"""Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, a summary."""
 
 from strataprobe import cache, files, fragility, probes
 from strataprobe.logs import job_log

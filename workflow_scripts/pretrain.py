@@ -32,7 +32,7 @@ if __name__ == "__main__":
             settings["layers"],
             settings["source"],
             settings["revisions"],
-            corpus=Path(snakemake.params.corpus),
+            corpus=Path(snakemake.input.corpus[0]).parent,
             weights=snakemake.output.weights,
             identities=snakemake.output.identities,
             loss=snakemake.output.loss,

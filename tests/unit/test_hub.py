@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from strataprobe.checkpoints import fetch, hub, open_weights, pin, twins
 from strataprobe.errors import CheckpointError
-
 from tests.hub_server import HubServer, add_revision
 
 REPO = "lab/tiny"

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
+
 from strataprobe import checkpoints
 from strataprobe.checkpoints import identify_directory, open_weights, twins
 from strataprobe.errors import CheckpointError
@@ -28,8 +31,15 @@ def write(directory: Path, **changes: Any) -> Path:
     directory.mkdir(parents=True)
     for name, content in (files | changes).items():
         if content is not None:
-            (directory / name).write_text(content)
+            (directory / name).write_bytes(stored(name, content))
     return directory
+
+
+def stored(name: str, content: str) -> bytes:
+    """The content as a file's bytes: a shard holds it as a tensor of its own, one number a letter."""
+    if not name.endswith(".safetensors"):
+        return content.encode()
+    return save({"layer.weight": np.frombuffer(content.encode(), np.uint8)})
 
 
 def identify(directory: Path, **changes: Any) -> dict[str, Any]:
@@ -57,6 +67,7 @@ def test_identity_holds_names_shape_and_checksums(tmp_path: Path) -> None:
         "hidden_size": 16,
     }
     assert identity["architecture"] == "OlmoForCausalLM"
+    assert identity["parameters"] == len("weights")
     assert identity["origin"] == {"sha256": "0" * 64}
     assert identity["directory"] == str(directory)
     json.dumps(identity, allow_nan=False)
@@ -151,7 +162,9 @@ def test_changed_and_missing_files_are_all_named_with_both_checksums(tmp_path: P
     (directory / "model.safetensors").write_text("altered")
     (directory / "tokenizer.json").unlink()
     message = refusal(lambda: open_weights(identity, directory))
-    altered, original = (hashlib.sha256(text).hexdigest() for text in (b"altered", b"weights"))
+    altered, original = (
+        hashlib.sha256(text).hexdigest() for text in (b"altered", stored("model.safetensors", "weights"))
+    )
     assert f"model.safetensors: sha256 is {altered}, expected {original}" in message
     assert "tokenizer.json: not there" in message
     assert "2 problems" in message
@@ -206,3 +219,13 @@ def test_reading_identities_loads_no_heavy_library() -> None:
         env={"PYTHONPATH": library},
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kept", [4, 40, -3])
+def test_a_shard_that_was_cut_short_is_named_before_anything_is_captured(tmp_path: Path, kept: int) -> None:
+    directory = write(tmp_path / "a")
+    shard = directory / "model.safetensors"
+    shard.write_bytes(shard.read_bytes()[:kept])
+    message = refusal(lambda: identify(directory))
+    assert "model.safetensors: " in message
+    assert "is the file complete?" in message

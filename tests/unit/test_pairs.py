@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from strataprobe.datasets.pairs import contains_word, read_pairs
 from strataprobe.datasets.splits import split_pairs
 from strataprobe.errors import DatasetError

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from strataprobe.datasets.pairs import Pair, PairsDataset
 from strataprobe.datasets.quality import (
     STOPWORDS,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from strataprobe.checkpoints import identify_directory, wheel
 from strataprobe.errors import CheckpointError, StrataprobeError
 

@@ -52,7 +52,9 @@ class CacheWriter:
         stop = start + len(token_counts)
         for name, values in layers.items():
             if not np.isfinite(values).all():
-                raise CacheError(f"{name} holds a value that is not finite; capture it in float32 or bfloat16")
+                raise CacheError(
+                    f"{name} holds a value that is not finite; capture it in float32 or bfloat16"
+                )
             self._file[name][start:stop] = values
         self._file["items/token_counts"][start:stop] = token_counts
         self.written = stop
@@ -123,9 +125,7 @@ def _write_items(
         "token_counts": np.zeros(len(ids), "i4"),
     }
     for name, values in columns.items():
-        group.create_dataset(
-            name, data=values, chunks=values.shape, fletcher32=True, track_times=False
-        )
+        group.create_dataset(name, data=values, chunks=values.shape, fletcher32=True, track_times=False)
 
 
 class ActivationCache:
@@ -181,9 +181,13 @@ class ActivationCache:
         try:
             values = self._file[name][:, where]
         except OSError as error:
-            raise CacheError(f"{self.path}: {name} is damaged ({error}); delete the file to capture it again") from error
+            raise CacheError(
+                f"{self.path}: {name} is damaged ({error}); delete the file to capture it again"
+            ) from error
         if not np.isfinite(values).all():
-            raise CacheError(f"{self.path}: {name} holds values that are not finite; delete it to capture it again")
+            raise CacheError(
+                f"{self.path}: {name} holds values that are not finite; delete it to capture it again"
+            )
         return values
 
 
@@ -215,11 +219,15 @@ def _checked(place: Path, file: h5py.File, expect: Mapping[str, Any] | None) -> 
     if file.attrs.get("format") != FORMAT:
         raise CacheError(f"{place}: format {file.attrs.get('format')!r}, this version reads {FORMAT}")
     if sha256_text(file.attrs["provenance"]) != file.attrs["provenance_sha256"]:
-        raise CacheError(f"{place}: its provenance was altered; delete the file and it will be captured again")
+        raise CacheError(
+            f"{place}: its provenance was altered; delete the file and it will be captured again"
+        )
     try:
         cache = ActivationCache(place, file)
     except OSError as error:
-        raise CacheError(f"{place}: its item list is damaged ({error}); delete it to capture it again") from error
+        raise CacheError(
+            f"{place}: its item list is damaged ({error}); delete it to capture it again"
+        ) from error
     differing = [
         f"{key}: the cache has {cache.provenance.get(key)!r}, wanted is {value!r}"
         for key, value in (expect or {}).items()

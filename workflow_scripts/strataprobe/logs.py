@@ -64,9 +64,18 @@ def _tee(descriptor: int, log) -> Iterator[None]:
         os.close(terminal)
 
 
-def progress(iterable: Iterable[T], *, total: int | None = None, desc: str = "", unit: str = "it") -> Iterable[T]:
+def progress(
+    iterable: Iterable[T], *, total: int | None = None, desc: str = "", unit: str = "it"
+) -> Iterable[T]:
     """Progress on stderr (tqdm), at a pace that keeps a log readable."""
     from tqdm import tqdm
 
     interactive = sys.stderr.isatty()
-    return tqdm(iterable, total=total, desc=desc, unit=unit, mininterval=0.5 if interactive else 5.0, ascii=not interactive)
+    return tqdm(
+        iterable,
+        total=total,
+        desc=desc,
+        unit=unit,
+        mininterval=0.5 if interactive else 5.0,
+        ascii=not interactive,
+    )

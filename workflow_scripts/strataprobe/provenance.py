@@ -17,7 +17,9 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def provenance(stage: str, settings: dict[str, Any], *, packages: Iterable[str], **facts: Any) -> dict[str, Any]:
+def provenance(
+    stage: str, settings: dict[str, Any], *, packages: Iterable[str], **facts: Any
+) -> dict[str, Any]:
     """Provenance block of a result: stage, settings used, software, and what it was made from.
 
     No wall-clock time and no host name: equal inputs give equal bytes.

@@ -97,6 +97,7 @@ def pin(
         "ref": ref,
         "commit": info.sha,
         "directory": None,
+        "parameters": info.safetensors.total if info.safetensors is not None else None,
         **fingerprints(checksums),
         **shape,
     }

@@ -5,6 +5,7 @@ under different names, for whole stretches of a trajectory), so a result hangs o
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -86,9 +87,12 @@ def identify_directory(
         "ref": None,
         "commit": None,
         "directory": str(place.resolve()) if source == "local" else None,
+        "parameters": _parameters([place / name for name in names if name.endswith(".safetensors")], faults),
         **fingerprints({name: sha256_file(place / name) for name in names}),
         **shape,
     }
+    if faults:
+        raise CheckpointError(listing(f"{model} {revision} ({place})", faults))
     return identity | extra
 
 
@@ -114,6 +118,30 @@ def twins(identities: Iterable[Mapping[str, Any]]) -> list[list[str]]:
         name = f"{identity['model']}/{identity['revision']}"
         groups.setdefault(identity["weights_sha256"], []).append(name)
     return [names for names in groups.values() if len(names) > 1]
+
+
+def _parameters(shards: Iterable[Path], faults: list[str]) -> int:
+    """Number of stored parameters, by the shards' headers (a tied head is stored once).
+
+    A shard that was cut short, in its header or behind it, is a fault.
+    """
+    total = 0
+    for path in shards:
+        try:
+            with path.open("rb") as handle:
+                length = int.from_bytes(handle.read(8), "little")
+                header = json.loads(handle.read(min(length, path.stat().st_size)))
+            tensors = [entry for name, entry in header.items() if name != "__metadata__"]
+            total += sum(math.prod(entry["shape"]) for entry in tensors)
+            expected = 8 + length + max((entry["data_offsets"][1] for entry in tensors), default=0)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            faults.append(
+                f"{path.name}: its safetensors header cannot be read ({error}); is the file complete?"
+            )
+            continue
+        if (size := path.stat().st_size) != expected:
+            faults.append(f"{path.name}: has {size} bytes, its header says {expected}; is the file complete?")
+    return total
 
 
 def missing_files(present: Iterable[str]) -> list[str]:

@@ -76,7 +76,9 @@ def _keys_at(place: tuple[Any, ...]) -> list[str]:
 def _holds_many(annotation: Any) -> bool:
     """Whether the annotation is a dict or a list, also behind `| None`."""
     arguments = getattr(annotation, "__args__", ())
-    return get_origin(annotation) in (dict, list) or any(get_origin(given) in (dict, list) for given in arguments)
+    return get_origin(annotation) in (dict, list) or any(
+        get_origin(given) in (dict, list) for given in arguments
+    )
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
@@ -127,11 +129,12 @@ def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: l
     for figure, entry in _mapping(raw.get("figures")).items():
         spec = _mapping(entry)
         if (model := spec.get("model")) is not None and model not in names:
-            yield f"figures.{figure}.model: {model!r} is not a model of this study{_nearest(str(model), names)}"
+            nearest = _nearest(str(model), names)
+            yield f"figures.{figure}.model: {model!r} is not a model of this study{nearest}"
         dataset = spec.get("dataset")
         if dataset is not None and dataset not in datasets:
-            known = list(map(str, datasets))
-            yield f"figures.{figure}.dataset: {dataset!r} is not a dataset of this study{_nearest(str(dataset), known)}"
+            nearest = _nearest(str(dataset), list(map(str, datasets)))
+            yield f"figures.{figure}.dataset: {dataset!r} is not a dataset of this study{nearest}"
         if dataset is None and spec.get("kind") not in (None, "loss"):
             yield f"figures.{figure}.dataset: is missing; a figure of kind {spec['kind']!r} needs one"
 

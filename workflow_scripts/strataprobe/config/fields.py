@@ -56,9 +56,7 @@ def _distinct(values: Sequence[T]) -> Sequence[T]:
 
 Whole = Annotated[int, Field(ge=0), BeforeValidator(_whole(0))]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_whole(1))]
-Positive = Annotated[
-    float, Field(gt=0), BeforeValidator(_number(0, float("inf"), "a number greater than 0"))
-]
+Positive = Annotated[float, Field(gt=0), BeforeValidator(_number(0, float("inf"), "a number greater than 0"))]
 Fraction = Annotated[
     float, Field(gt=0, lt=1), BeforeValidator(_number(0, 1, "a number between 0 and 1, both excluded"))
 ]

@@ -49,7 +49,7 @@ class Training(Section):
 
 
 class Pretrain(Section):
-    """A model this workflow trains. The first seed is the model itself, each further one is `{name}-p{seed}`."""
+    """A model this workflow trains. The first seed is the model itself, each further one `{name}-p{seed}`."""
 
     seeds: Annotated[list[Whole], Distinct]
     architecture: Architecture
@@ -182,7 +182,9 @@ class Fragility(Section):
     """Noise and thresholds of the fragility curve (paper fragility, 3.4)."""
 
     noise_levels: Annotated[list[Positive], Distinct] = Field(default=[0.1, 0.3, 1.0, 3.0, 10.0])
-    rms_noise_levels: Annotated[list[Positive], Distinct] = Field(default=[0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0])
+    rms_noise_levels: Annotated[list[Positive], Distinct] = Field(
+        default=[0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+    )
     threshold: Fraction = 0.6
     draws: Count | None = None
     bootstrap: Count = 200

@@ -106,7 +106,9 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
     }
     if entry.source.pretrain is None:
         revisions = tuple(
-            Revision(given.name, given.ref or given.name, _step(given.name) if given.step is None else given.step)
+            Revision(
+                given.name, given.ref or given.name, _step(given.name) if given.step is None else given.step
+            )
             for given in entry.revisions or []
         )
         return [Model(name=name, source=source, revisions=revisions, **shared)]

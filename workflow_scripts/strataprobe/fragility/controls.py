@@ -36,8 +36,8 @@ def controls(trained: Trained, problem: Problem) -> dict[str, Control]:
 
     raw: sigma in activation units. rms_after: sigma in units of the layer's training RMS, same probe.
     rms_before: the probe trained on activations divided by that RMS. within_class: noise shaped like the
-    within-class training covariance S (trace-normalised to d), sigma in units of sqrt(tr S / d), so that a unit
-    of noise is exactly N(0, S).
+    within-class training covariance S (trace-normalised to d), sigma in units of sqrt(tr S / d), so that a
+    unit of noise is exactly N(0, S).
     """
     raw, before = (weights.astype(np.float64) for weights in trained.weights)
     rms = root_mean_square(problem.train_states)

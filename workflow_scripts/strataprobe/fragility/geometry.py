@@ -1,6 +1,6 @@
 """Where a critical noise comes from: activation size, the first token's share of it, and the probe's margins.
 
-Source: DEFINITIONS, what it measures; DESIGN section 4 (decomposition into geometric margin and activation norm).
+Source: DEFINITIONS, what it measures; DESIGN section 4 (geometric margin and activation norm).
 """
 
 from typing import Any
@@ -26,9 +26,9 @@ def geometry(
         threshold: the fragility threshold.
 
     Returns:
-        activation_rms (training items), mean_norm (all items), first_token_share, weight_norm, margin_mean and
-        margin_sd (population) over test items, margin_over_rms, and gaussian_critical_noise: what the critical
-        noise would be if margins were Gaussian, sqrt(mean^2 / Phi^-1(threshold)^2 - variance).
+        activation_rms (training items), mean_norm (all items), first_token_share, weight_norm, margin_mean
+        and margin_sd (population) over test items, margin_over_rms, and gaussian_critical_noise: what the
+        critical noise would be for Gaussian margins, sqrt(mean^2 / Phi^-1(threshold)^2 - variance).
     """
     rms = root_mean_square(problem.train_states)
     norms = np.sqrt(np.einsum("lnd,lnd->ln", problem.states, problem.states)).mean(axis=1)

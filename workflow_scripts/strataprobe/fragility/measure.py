@@ -49,12 +49,13 @@ def measure(
     measured = _measure_controls(forms, logits, problem, seed, settings)
     ceiling = Ceiling(problem.train_states, problem.labels[problem.train])
     sigma = np.array(settings["noise_levels"])
-    ceiling_accuracy, ceiling_critical = ceiling.accuracy(sigma), ceiling.critical_noise(settings["threshold"])
+    ceiling_accuracy, ceiling_critical = (
+        ceiling.accuracy(sigma),
+        ceiling.critical_noise(settings["threshold"]),
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         margins = labels * logits["raw"] / forms["raw"].reach[:, None]
-    shapes = geometry(
-        problem, margins, forms["raw"].reach, first_token_share(cache), settings["threshold"]
-    )
+    shapes = geometry(problem, margins, forms["raw"].reach, first_token_share(cache), settings["threshold"])
     scores = score(logits["raw"], labels)
     band = bands(len(margins))
     layers = []
@@ -66,7 +67,9 @@ def measure(
                 "depth": layer / len(margins),
                 "band": band[layer],
                 "baseline_accuracy": float(scores["accuracy"][layer]),
-                "accuracy_by_noise": dict(zip(map(str, raw["noise_levels"]), raw["sampled_accuracy"], strict=True)),
+                "accuracy_by_noise": dict(
+                    zip(map(str, raw["noise_levels"]), raw["sampled_accuracy"], strict=True)
+                ),
                 "critical_noise": raw["grid_sampled"]["value"],
                 "critical_noise_state": raw["grid_sampled"]["state"],
                 "controls": {name: measured[name][layer] for name in CONTROLS},
@@ -94,7 +97,8 @@ def _measure_controls(
     signed = {variant: labels * values.astype(np.float64) for variant, values in logits.items()}
     counts = _bootstrap_counts(problem, settings["bootstrap"], seed)
     crossings = {
-        variant: [_crossings(row, settings["threshold"], counts) for row in rows] for variant, rows in signed.items()
+        variant: [_crossings(row, settings["threshold"], counts) for row in rows]
+        for variant, rows in signed.items()
     }
     sampled = _sample(forms, logits, problem, seed, settings)
     result: dict[str, list[dict[str, Any]]] = {}
@@ -158,7 +162,12 @@ def _sample(
     }
     shaped = forms["within_class"]
     result["within_class"] = sampled_accuracy(
-        logits["raw"], positive, shaped.projections.astype(np.float32), ids, _levels("within_class", settings), **draws
+        logits["raw"],
+        positive,
+        shaped.projections.astype(np.float32),
+        ids,
+        _levels("within_class", settings),
+        **draws,
     )
     return result
 

@@ -76,9 +76,7 @@ def item_noise(seed: int, name: str, level: float, draws: int, width: int) -> np
     return np.random.Generator(np.random.Philox(key=key)).standard_normal((draws, width), dtype=np.float32)
 
 
-def sampled_grid_distribution(
-    probabilities: np.ndarray, threshold: float, *, draws: int
-) -> np.ndarray:
+def sampled_grid_distribution(probabilities: np.ndarray, threshold: float, *, draws: int) -> np.ndarray:
     """Where a sampled critical noise falls on the grid, and how likely.
 
     The number of right answers at a level is Poisson-binomial over items (each drawn `draws` times), and

@@ -129,11 +129,13 @@ def load(path: str | os.PathLike[str], cache: ActivationCache) -> tuple[Trained,
             settings = json.loads(file.attrs["settings"])
             made_from = file.attrs["activations_sha256"]
     except (OSError, KeyError) as error:
-        raise ProbeError(f"{path} is damaged ({error}); delete it and the probes are trained again") from error
+        raise ProbeError(
+            f"{path} is damaged ({error}); delete it and the probes are trained again"
+        ) from error
     if made_from != (current := activations_sha256(cache)):
         raise ProbeError(
-            f"{path} was trained on another activation cache ({made_from[:12]}) than {cache.path} ({current[:12]}); "
-            "delete it and the probes are trained again"
+            f"{path} was trained on another activation cache ({made_from[:12]}) than {cache.path} "
+            f"({current[:12]}); delete it and the probes are trained again"
         )
     pooling = settings["pooling"]
     problem = Problem(

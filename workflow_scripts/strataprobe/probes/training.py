@@ -1,7 +1,7 @@
 """Training: the paper's Adam probe for all layers in one batched solve, and a converged second solver.
 
-Source: fragility paper, section 3.3 (nn.Linear(hidden, 1), BCE with logits, Adam at 1e-2, 50 full-batch epochs,
-no weight decay, no early stopping, fp32).
+Source: fragility paper, section 3.3 (nn.Linear(hidden, 1), BCE with logits, Adam at 1e-2, 50 full-batch
+epochs, no weight decay, no early stopping, fp32).
 """
 
 from typing import Any
@@ -40,7 +40,9 @@ def train(states: np.ndarray, labels: np.ndarray, *, seed: int, settings: dict[s
     divisors = np.stack([np.ones_like(rms), rms])
     solve = {"adam": _adam, "logistic": _logistic}[settings["solver"]]
     weights, biases, train_loss = solve(states, labels, divisors, seed, settings)
-    return Trained(weights=weights, biases=biases, divisors=divisors.astype(np.float32), train_loss=train_loss)
+    return Trained(
+        weights=weights, biases=biases, divisors=divisors.astype(np.float32), train_loss=train_loss
+    )
 
 
 def root_mean_square(states: np.ndarray) -> np.ndarray:

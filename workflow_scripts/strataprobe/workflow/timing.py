@@ -18,7 +18,9 @@ def time_per_rule(folder: Path, since: float = 0.0) -> list[tuple[str, int, floa
         if path.stat().st_mtime < since:
             continue
         with path.open(newline="") as handle:
-            seconds[_rule(folder, path)].extend(float(row["s"]) for row in csv.DictReader(handle, delimiter="\t"))
+            seconds[_rule(folder, path)].extend(
+                float(row["s"]) for row in csv.DictReader(handle, delimiter="\t")
+            )
     table = [(rule, len(values), sum(values)) for rule, values in seconds.items()]
     return sorted(table, key=lambda row: (-row[2], row[0]))
 
@@ -35,7 +37,9 @@ def report(rows: Iterable[tuple[str, int, float]], elapsed: float) -> str:
         return ""
     width = max(len(rule) for rule, _, _ in rows)
     lines = [f"{'rule':<{width}}  jobs  seconds  a job"]
-    lines += [f"{rule:<{width}}  {jobs:>4}  {total:>7.1f}  {total / jobs:>5.2f}" for rule, jobs, total in rows]
+    lines += [
+        f"{rule:<{width}}  {jobs:>4}  {total:>7.1f}  {total / jobs:>5.2f}" for rule, jobs, total in rows
+    ]
     jobs, total = sum(row[1] for row in rows), sum(row[2] for row in rows)
     lines.append(f"{'all jobs':<{width}}  {jobs:>4}  {total:>7.1f}")
     lines.append(f"{'the run':<{width}}        {elapsed:>7.1f}")
