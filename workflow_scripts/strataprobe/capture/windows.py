@@ -1,0 +1,210 @@
+"""One forward pass over texts, of which only pooled vectors remain.
+
+Batches are formed by a budget of padded tokens over texts sorted by length, states are pooled inside the
+forward hook over the attention mask, and results come in windows of bounded size, in the texts' order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from strataprobe.capture.items import Items, Spans, prepare
+from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, pooling_weights
+from strataprobe.errors import ModelError, listing
+from strataprobe.lm import LoadedLM, attached, resolve_device
+
+EMBED = "embed"
+_SHOWN = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to capture: what of it can change a number stands in the result's provenance.
+
+    Args:
+        dtype: of weights and states; pooled vectors are float32 always.
+        device: "auto", "cuda", "mps" or "cpu".
+        batch_tokens: padded tokens in a batch, at most (one text alone may have more).
+        embed: also what enters the first block.
+        threads: of torch; their number changes the last bits of a result.
+        window_mb: MiB of pooled vectors held at a time.
+    """
+
+    dtype: str
+    device: str
+    batch_tokens: int
+    embed: bool
+    threads: int
+    window_mb: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """Pooled states of the texts start..stop-1 (n of them).
+
+    `layers` maps "embed" (if asked for), "layer_00", ... to (n, positions, hidden size) float32;
+    `token_counts` is (n,) int32, the tokenizer's BOS included.
+    """
+
+    start: int
+    stop: int
+    layers: dict[str, np.ndarray]
+    token_counts: np.ndarray
+
+
+def capture(
+    lm: LoadedLM,
+    texts: Sequence[str],
+    *,
+    ids: Sequence[str],
+    positions: Sequence[str] = (MEAN, MEAN_REST),
+    anchors: Spans | None = None,
+    settings: Settings,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Window]:
+    """Pool the states after every block, at each position, for each text.
+
+    `mean` is over all tokens, the tokenizer's BOS (or the first token) included, as in the reference
+    implementation; `mean_rest` leaves the first token out, since in many models it is a sink; `last` is the
+    last token; any other name is an anchor: the last token that overlaps its characters.
+
+    Args:
+        lm: the loaded model.
+        texts: n texts.
+        ids: their n names, for errors.
+        positions: the names of the positions, in the order of the result.
+        anchors: for each name, a span [start, end) in characters for every text.
+        settings: how.
+        progress: called with the number of texts just done.
+
+    Returns:
+        Windows that cover 0..n in order. Nothing has run before the first one is asked for.
+
+    Raises:
+        ModelError: at once for texts or spans that cannot be captured (all are named), a position nobody
+            knows, or settings that are not the loaded model's; while running, for states that are not
+            finite (layer, texts, dtype and remedy) or a text that does not fit into memory alone.
+    """
+    _check_settings(lm, settings)
+    items = prepare(lm, texts, ids, tuple(positions), anchors or {})
+    torch.set_num_threads(settings.threads)
+    return _windows(lm, items, settings, progress or (lambda _count: None))
+
+
+def _check_settings(lm: LoadedLM, settings: Settings) -> None:
+    faults = []
+    if settings.dtype != lm.dtype:
+        faults.append(f"dtype is {settings.dtype}, but the model was loaded as {lm.dtype}")
+    if resolve_device(settings.device) != lm.device:
+        faults.append(f"device is {settings.device}, but the model was loaded onto {lm.device}")
+    sizes = {name: getattr(settings, name) for name in ("batch_tokens", "threads", "window_mb")}
+    faults += [f"{name} is {size}; at least 1 would be right" for name, size in sizes.items() if size < 1]
+    if faults:
+        raise ModelError(listing("capture settings", faults))
+
+
+def _windows(
+    lm: LoadedLM, items: Items, settings: Settings, progress: Callable[[int], object]
+) -> Iterator[Window]:
+    run = _Run(lm, items, settings.embed, settings.batch_tokens, progress)
+    bytes_each = len(run.names) * len(items.positions) * lm.hidden_size * 4
+    size = max(1, (settings.window_mb << 20) // bytes_each)
+    for start in range(0, len(items.tokens), size):
+        yield run.window(start, min(start + size, len(items.tokens)))
+
+
+@dataclass
+class _Run:
+    """One pass over the items; `budget` (padded tokens a batch) shrinks when memory runs out."""
+
+    lm: LoadedLM
+    items: Items
+    embed: bool
+    budget: int
+    progress: Callable[[int], object]
+    names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = [EMBED] * self.embed + [f"layer_{i:02d}" for i in range(self.lm.n_layers)]
+
+    def window(self, start: int, stop: int) -> Window:
+        """Capture the items start..stop-1, the longest first, so that memory runs out early or never."""
+        tokens = self.items.tokens
+        shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
+        pooled = np.empty(shape, dtype=np.float32)
+        order = sorted(range(start, stop), key=lambda i: (-len(tokens[i]), i))
+        while order:
+            chosen = order[: max(1, self.budget // len(tokens[order[0]]))]
+            result = self._try(chosen)
+            if result is None:
+                self._halve(chosen)
+                continue
+            self._check_finite(result, chosen)
+            pooled[:, np.array(chosen) - start] = result
+            order = order[len(chosen) :]
+            self.progress(len(chosen))
+        counts = np.array([len(tokens[i]) for i in range(start, stop)], dtype=np.int32)
+        return Window(start, stop, dict(zip(self.names, pooled, strict=True)), counts)
+
+    def _try(self, chosen: list[int]) -> np.ndarray | None:
+        """Pooled states (layers, chosen, positions, hidden) of one batch, or None if memory ran out."""
+        try:
+            return self._forward(chosen)
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
+        return None  # only here, out of the handler, is the traceback gone that held the batch's tensors
+
+    def _forward(self, chosen: list[int]) -> np.ndarray:
+        lm = self.lm
+        batch = lm.batch([self.items.tokens[i] for i in chosen])
+        mask = batch["attention_mask"]
+        weights = pooling_weights(mask, self.items.positions, torch.from_numpy(self.items.places[chosen]))
+        padded = len({len(self.items.tokens[i]) for i in chosen}) > 1
+        pooler = Pooler(
+            len(self.names), weights, (mask == 0).unsqueeze(-1) if padded else None, lm.hidden_size
+        )
+        with torch.inference_mode(), attached(pooler.hooks(lm.blocks, self.embed)):
+            lm.run_decoder(batch)
+            return pooler.pooled.cpu().numpy()
+
+    def _halve(self, chosen: list[int]) -> None:
+        longest = len(self.items.tokens[chosen[0]])
+        if len(chosen) == 1:
+            raise ModelError(
+                f"{self.lm.name}: memory ran out on {self.items.ids[chosen[0]]} alone ({longest} "
+                f"tokens, {self.lm.dtype}, {self.lm.device}); a smaller dtype, a shorter text or more memory "
+                "would help"
+            )
+        self.budget = len(chosen) // 2 * longest
+        if self.lm.device == "cuda":
+            torch.cuda.empty_cache()
+
+    def _check_finite(self, pooled: np.ndarray, chosen: list[int]) -> None:
+        # NaN and inf survive any sum, and float64 holds the sum of any finite float32.
+        if np.isfinite(pooled.sum(dtype=np.float64)):
+            return
+        bad = ~np.isfinite(pooled).all(axis=(2, 3))
+        layers = [name for name, row in zip(self.names, bad, strict=True) if row.any()]
+        texts = [self.items.ids[i] for i, wrong in zip(chosen, bad.any(axis=0), strict=True) if wrong]
+        listed = ", ".join(texts[:_SHOWN]) + (
+            f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+        )
+        later = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+        remedy = (
+            "float16 holds nothing beyond 65504: set dtype to bfloat16 or float32"
+            if self.lm.dtype == "float16"
+            else "this dtype holds what such a model needs, so the weights themselves are to be doubted"
+        )
+        raise ModelError(
+            f"{self.lm.name}: states are not finite from {layers[0]}{later} on, for {listed} "
+            f"(dtype {self.lm.dtype}); {remedy}"
+        )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or any(word in str(error).lower() for word in words)

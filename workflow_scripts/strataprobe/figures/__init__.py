@@ -1,0 +1,30 @@
+"""Figures, one module a kind. Importing this imports no drawing library.
+
+Every module has `draw(<tables>, *, title, ...)`, which returns a matplotlib figure and writes nothing;
+`style.save` writes it.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from strataprobe.errors import StrataprobeError
+
+KINDS: dict[str, str] = {
+    "saturation": "strataprobe.figures.saturation",
+    "depth": "strataprobe.figures.depth",
+    "noise_curves": "strataprobe.figures.noise_curves",
+    "scale": "strataprobe.figures.scale",
+    "layer_profile": "strataprobe.figures.layer_profile",
+    "loss": "strataprobe.figures.loss",
+}
+
+
+def module(kind: str) -> ModuleType:
+    """The module that draws figures of this kind.
+
+    Raises:
+        StrataprobeError: there is no such kind; names those there are.
+    """
+    if kind not in KINDS:
+        raise StrataprobeError(f"no figure kind '{kind}'; there are: {', '.join(sorted(KINDS))}")
+    return import_module(KINDS[kind])
