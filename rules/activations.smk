@@ -39,7 +39,7 @@ for model, entry in MODELS.items():
             threads: STUDY.config.capture.threads
             resources:
                 mem_mb=partial(capture_memory, model),
-                gpu=0,
+                downloads=1 if entry.kind == "hub" else 0,
             params:
                 capture=capture_settings(model),
                 names=members,

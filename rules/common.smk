@@ -22,8 +22,10 @@ FAILURE_ADVICE = (
 )
 SCRIPTS = Path(os.path.relpath(Path(workflow.basedir) / "workflow_scripts"))
 
+CONFIG_FILES = ", ".join(str(path) for path in workflow.overwrite_configfiles) or "config.yaml"
+
 try:
-    STUDY = Study.load(config, where="config", base=Path.cwd())
+    STUDY = Study.load(config, where=CONFIG_FILES, base=Path.cwd())
 except StrataprobeError as error:
     raise WorkflowError(str(error))
 LAYOUT = STUDY.layout

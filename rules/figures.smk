@@ -6,6 +6,15 @@ PARTS_OF = {
     "scale": ["scale", "fragility"],
     "layer_profile": ["probing", "fragility", "scale"],
 }
+# The settings each kind draws from, besides title and style: what it does not use must not redraw it.
+USES = {
+    "saturation": ["checkpoints", "seeds", "step_onset"],
+    "depth": ["checkpoints", "seeds"],
+    "scale": ["checkpoints", "seeds"],
+    "layer_profile": ["layer_onset", "revision"],
+    "noise_curves": ["threshold"],
+    "loss": ["checkpoints"],
+}
 CATEGORIES = {"loss": "Models", "layer_profile": "A checkpoint", "noise_curves": "A checkpoint"}
 
 
@@ -35,14 +44,17 @@ def figure_seed(spec):
 def figure_settings(name, spec):
     """What the drawing depends on besides its inputs, as one sorted dict."""
     entry = MODELS[spec.model]
-    return {
+    known = {
         "checkpoints": [[revision.name, revision.step] for revision in entry.revisions],
         "layer_onset": STUDY.config.probe.onset_threshold,
         "revision": figure_revision(spec),
         "seeds": list(entry.seeds),
         "step_onset": STUDY.config.step_onset_threshold,
-        "style": dict(sorted(spec.style.items())),
         "threshold": STUDY.config.fragility.threshold,
+    }
+    return {
+        **{name: known[name] for name in USES[spec.kind]},
+        "style": dict(sorted(spec.style.items())),
         "title": spec.title or " ".join(filter(None, [spec.model, spec.dataset])),
     }
 

@@ -6,13 +6,14 @@ from strataprobe.logs import job_log
 
 
 def main(probing, fragility, svg, png, *, settings):
-    figure = depth.draw(
+    figure = style.drawn(
+        depth.draw,
         tables.read_table(probing),
         tables.read_table(fragility),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

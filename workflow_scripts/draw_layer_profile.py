@@ -7,11 +7,12 @@ from strataprobe.logs import job_log
 
 def main(probing, fragility, scale, svg, png, *, settings):
     frames = [tables.read_table(path) for path in (probing, fragility, scale)]
-    figure = layer_profile.draw(
+    figure = style.drawn(
+        layer_profile.draw,
         *(frame[frame["revision"] == settings["revision"]] for frame in frames),
         title=settings["title"],
         onset=settings["layer_onset"],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

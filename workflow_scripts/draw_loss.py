@@ -6,11 +6,12 @@ from strataprobe.logs import job_log
 
 
 def main(losses, svg, png, *, settings):
-    figure = loss.draw(
+    figure = style.drawn(
+        loss.draw,
         tables.read_table(losses),
         title=settings["title"],
         checkpoints=[step for _, step in settings["checkpoints"]],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

@@ -8,11 +8,12 @@ from strataprobe.logs import job_log
 def main(summary, layers, svg, png, *, settings):
     whole = files.read_json(summary)
     whole["layer_scores"] = [files.read_json(path) for path in layers]
-    figure = noise_curves.draw(
+    figure = style.drawn(
+        noise_curves.draw,
         whole,
         title=settings["title"],
         threshold=settings["threshold"],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

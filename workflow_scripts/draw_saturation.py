@@ -6,13 +6,14 @@ from strataprobe.logs import job_log
 
 
 def main(trajectory, svg, png, *, settings):
-    figure = saturation.draw(
+    figure = style.drawn(
+        saturation.draw,
         tables.read_table(trajectory),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],
         onset=settings["step_onset"],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

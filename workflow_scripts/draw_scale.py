@@ -6,13 +6,14 @@ from strataprobe.logs import job_log
 
 
 def main(scale_table, fragility, svg, png, *, settings):
-    figure = scale.draw(
+    figure = style.drawn(
+        scale.draw,
         tables.read_table(scale_table),
         tables.read_table(fragility),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],
-        **settings["style"],
+        style=settings["style"],
     )
     style.save(figure, svg, png)
 

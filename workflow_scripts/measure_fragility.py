@@ -1,17 +1,18 @@
 """Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, a summary."""
 
-from strataprobe import cache, files, fragility, probes
+from strataprobe import cache, checkpoints, files, fragility, probes
 from strataprobe.logs import job_log
 
 
 def main(activations, identity, weights, layers, summary, *, dataset, seed, settings):
-    with cache.open_activations(activations) as acts:
+    checkpoint = files.read_json(identity)
+    with cache.open_activations(activations, checkpoints.belongs_to(checkpoint)) as acts:
         trained, problem, trained_with = probes.load(weights, acts)
         curves, measured = fragility.measure(trained, problem, acts, seed=seed, settings=settings)
         result = probes.framed(
             measured,
             benchmark="moral_fragility_test",
-            identity=files.read_json(identity),
+            identity=checkpoint,
             dataset=dataset,
             seed=seed,
             metadata={
@@ -20,7 +21,7 @@ def main(activations, identity, weights, layers, summary, *, dataset, seed, sett
                 "noise_levels": settings["noise_levels"],
                 "draws": settings["draws"],
             },
-            settings=settings,
+            settings={**settings, "probe": trained_with},
             activations=acts.provenance,
         )
     for path, curve in zip(layers, curves, strict=True):

@@ -1,11 +1,12 @@
 """Train one linear probe per layer for one (model, revision, dataset, seed)."""
 
-from strataprobe import cache, files, probes
+from strataprobe import cache, checkpoints, files, probes
 from strataprobe.logs import job_log
 
 
 def main(activations, identity, layers, weights, summary, *, dataset, seed, probe):
-    with cache.open_activations(activations) as acts:
+    checkpoint = files.read_json(identity)
+    with cache.open_activations(activations, checkpoints.belongs_to(checkpoint)) as acts:
         problem = probes.Problem.of(
             acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
         )
@@ -13,7 +14,7 @@ def main(activations, identity, layers, weights, summary, *, dataset, seed, prob
         result = probes.framed(
             measured,
             benchmark="layer_wise_moral_probe",
-            identity=files.read_json(identity),
+            identity=checkpoint,
             dataset=dataset,
             seed=seed,
             metadata=probes.metadata(problem, probe),

@@ -107,6 +107,11 @@ def fingerprints(files: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def belongs_to(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What an artifact's provenance must hold if it was made from this checkpoint."""
+    return {key: identity[key] for key in ("model", "revision", "weights_sha256", "tokenizer_sha256")}
+
+
 def twins(identities: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     """Groups of checkpoints whose weights are byte for byte the same.
 

@@ -120,8 +120,11 @@ def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
     """A local model whose folder, before any `{revision}`, is not there."""
     directory = _mapping(_mapping(_mapping(entry).get("source")).get("local")).get("directory")
     if isinstance(directory, str):
-        parent = base / directory.split("{revision}")[0]
-        if not (parent if directory.split("{revision}")[0].endswith("/") else parent.parent).is_dir():
+        before = directory.split("{revision}")[0]
+        # A revision's own folder is looked for when it is opened: one that fails must not end the rest.
+        partial = "{revision}" in directory and not before.endswith("/")
+        folder = (base / before).parent if partial else base / before
+        if not folder.is_dir():
             yield f"models.{name}.source.local.directory: there is no folder {directory!r}"
 
 
@@ -131,12 +134,22 @@ def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: l
         if (model := spec.get("model")) is not None and model not in names:
             nearest = _nearest(str(model), names)
             yield f"figures.{figure}.model: {model!r} is not a model of this study{nearest}"
+        revision, known = spec.get("revision"), _revisions_of(spec.get("model"), _mapping(raw.get("models")))
+        if revision is not None and known and revision not in known:
+            nearest = _nearest(str(revision), known)
+            yield f"figures.{figure}.revision: {revision!r} is not a revision of that model{nearest}"
         dataset = spec.get("dataset")
         if dataset is not None and dataset not in datasets:
             nearest = _nearest(str(dataset), list(map(str, datasets)))
             yield f"figures.{figure}.dataset: {dataset!r} is not a dataset of this study{nearest}"
         if dataset is None and spec.get("kind") not in (None, "loss"):
             yield f"figures.{figure}.dataset: is missing; a figure of kind {spec['kind']!r} needs one"
+
+
+def _revisions_of(model: Any, models: Mapping[str, Any]) -> list[str]:
+    """Names of a listed model's revisions; empty where they follow from something else."""
+    given = _sequence(_mapping(models.get(model)).get("revisions"))
+    return [str(entry.get("name")) if isinstance(entry, Mapping) else str(entry) for entry in given]
 
 
 def _expanded_names(models: Mapping[str, Any]) -> list[str]:

@@ -60,6 +60,11 @@ Positive = Annotated[float, Field(gt=0), BeforeValidator(_number(0, float("inf")
 Fraction = Annotated[
     float, Field(gt=0, lt=1), BeforeValidator(_number(0, 1, "a number between 0 and 1, both excluded"))
 ]
+Threshold = Annotated[
+    float,
+    Field(gt=0.5, lt=1),
+    BeforeValidator(_number(0.5, 1, "a number between 0.5 (chance) and 1, both excluded")),
+]
 Slug = Annotated[str, Field(pattern=f"^{SLUG}$"), BeforeValidator(_slug)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), BeforeValidator(_sha256)]
 Distinct = AfterValidator(_distinct)

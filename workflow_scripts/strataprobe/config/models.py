@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from strataprobe.config.fields import Count, Distinct, Fraction, Positive, Sha256, Slug, Whole
+from strataprobe.config.fields import Count, Distinct, Fraction, Positive, Sha256, Slug, Threshold, Whole
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Pooling = Literal["mean", "mean_rest"]
@@ -142,7 +142,20 @@ class ModelEntry(Section):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"revisions: {', '.join(twice)} given more than once")
+            self._refuse_twins(len(names))
         return self
+
+    def _refuse_twins(self, revisions: int) -> None:
+        """Several revisions of a source that holds one checkpoint would be the same weights, renamed."""
+        if revisions == 1:
+            return
+        if self.source.wheel is not None:
+            raise ValueError(f"revisions: a wheel holds one checkpoint; {revisions} were given")
+        if self.source.local is not None and "{revision}" not in self.source.local.directory:
+            raise ValueError(
+                f"source.local.directory: {self.source.local.directory!r} is one folder for {revisions} "
+                "revisions; put {revision} where their names differ"
+            )
 
 
 # what is asked of them
@@ -185,7 +198,7 @@ class Fragility(Section):
     rms_noise_levels: Annotated[list[Positive], Distinct] = Field(
         default=[0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
     )
-    threshold: Fraction = 0.6
+    threshold: Threshold = 0.6
     draws: Count | None = None
     bootstrap: Count = 200
 
@@ -207,7 +220,7 @@ class FigureEntry(Section):
     revision: Slug | None = None
     seed: Whole | None = None
     title: str | None = None
-    style: dict[str, float | str | bool] = Field(default_factory=dict)
+    style: dict[str, Any] = Field(default_factory=dict)
 
 
 class StudyConfig(Section):

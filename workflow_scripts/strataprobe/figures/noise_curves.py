@@ -53,7 +53,7 @@ def draw(
     scores = {score["layer"]: score for score in summary["layer_scores"]}
     chosen = _choose(scores, layers)
     metadata = summary.get("metadata", {})
-    threshold = metadata.get("threshold", threshold)
+    threshold = metadata.get("fragility_threshold", threshold)
     pairs = metadata.get("test_pairs")
     trials = (items or (2 * pairs if pairs else None), draws or metadata.get("draws"))
     figure = style.new_figure(title, width=width, height=height)

@@ -1,5 +1,6 @@
 """One look for all figures: colour-blind safe, readable in grey print, and the same bytes every time."""
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from matplotlib.colors import BoundaryNorm, Colormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from strataprobe.errors import StrataprobeError, listing
 from strataprobe.files import atomic
 
 TEXT_WIDTH = 6.3  # inches: the text of an A4 page with 25 mm margins
@@ -101,6 +103,29 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             return draw(*args, **kwargs)
 
     return inner
+
+
+def drawn(draw: Callable[..., Figure], *tables: Any, style: Mapping[str, Any], **given: Any) -> Figure:
+    """Draw with the config's `style` of this figure, having checked that the drawing knows every entry.
+
+    Args:
+        draw: a figure module's `draw`.
+        tables: what it draws.
+        style: options by name, as the config gives them.
+        given: what the study itself decides; a style cannot set these.
+
+    Raises:
+        StrataprobeError: options the drawing does not have, or that are not a style's to set; all are named.
+    """
+    known = [
+        name
+        for name, parameter in inspect.signature(draw).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in given
+    ]
+    unknown = [f"{name}: not an option of this figure" for name in style if name not in known]
+    if unknown:
+        raise StrataprobeError(listing(f"style (options are: {', '.join(known)})", unknown))
+    return draw(*tables, **given, **style)
 
 
 def new_figure(title: str, *, width: float, height: float) -> Figure:

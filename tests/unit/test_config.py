@@ -1,0 +1,272 @@
+"""Every fault of a study is named at once, with its place and what would be right."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strataprobe.config import Study, check
+from strataprobe.config.schema import schema
+from strataprobe.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+DROP = object()
+PRETRAIN = {
+    "seeds": [1, 2],
+    "architecture": {
+        "hidden_size": 64, "heads": 4, "intermediate_size": 128, "vocab_size": 300, "max_positions": 64,
+    },
+    "corpus": {"seed": 1, "documents": 100},
+    "training": {
+        "batch_size": 8, "sequence_length": 32, "learning_rate": 0.003, "warmup_steps": 2,
+        "weight_decay": 0.0, "gradient_norm": 1.0,
+    },
+    "checkpoints": [100, 0, 20],
+}  # fmt: skip
+RAW = {
+    "study": "mine",
+    "seeds": [42, 43],
+    "datasets": {
+        "moral": {"path": "moral.jsonl", "bundle": "core"},
+        "syntax": {"path": "syntax.jsonl", "bundle": "core"},
+        "own": {"path": "own.jsonl"},
+    },
+    "models": {
+        "nano": {"source": {"pretrain": PRETRAIN}, "layers": 2},
+        "local": {
+            "source": {"local": {"directory": "weights/{revision}"}},
+            "layers": 6,
+            "revisions": ["step1000", {"name": "end", "ref": "main", "step": 2000}],
+            "datasets": ["own"],
+            "seeds": [7],
+            "measures": ["probes"],
+        },
+    },
+    "figures": {"saturation": {"kind": "saturation", "model": "nano", "dataset": "moral"}},
+}
+
+
+@pytest.fixture
+def base(tmp_path):
+    for name in ("moral", "syntax", "own"):
+        (tmp_path / f"{name}.jsonl").write_text("")
+    (tmp_path / "weights").mkdir()
+    return tmp_path
+
+
+def changed(*edits):
+    """RAW with values set at dotted places."""
+    raw = copy.deepcopy(RAW)
+    for place, value in edits:
+        *path, last = place.split(".")
+        section = raw
+        for part in path:
+            section = section[part]
+        if value is DROP:
+            del section[last]
+        else:
+            section[last] = value
+    return raw
+
+
+def faults(raw, base=None):
+    with pytest.raises(ConfigError) as caught:
+        check(raw, base=base)
+    title, *lines = str(caught.value).split("\n")
+    assert title == f"config.yaml: {len(lines)} problem{'s' if len(lines) > 1 else ''}"
+    return [line.strip() for line in lines]
+
+
+def test_the_study_of_these_tests_has_no_fault(base):
+    assert check(RAW, base=base).study == "mine"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("models.nano.layers", "six", "models.nano.layers: 'six' is not a whole number of at least 1"),
+        ("models.nano.layers", 0, "models.nano.layers: 0 is not a whole number of at least 1"),
+        ("models.nano.layers", True, "models.nano.layers: True is not a whole number of at least 1"),
+        ("models.nano.layers", DROP, "models.nano.layers: is missing, and has no default"),
+        ("datasets.own.bundel", "x", "datasets.own.bundel: unknown key; did you mean 'bundle'?"),
+        ("model", {}, "model: unknown key; did you mean 'models'?"),
+        ("models.nano.source.pretrain.training.learning_rat", 1,
+         "models.nano.source.pretrain.training.learning_rat: unknown key; did you mean 'learning_rate'?"),
+        ("probe", {"epoch": 5}, "probe.epoch: unknown key; did you mean 'epochs'?"),
+        ("seeds", [42, 43, 42], "seeds: 42 given more than once"),
+        ("seeds", [], "seeds: the list is empty"),
+        ("models.local.seeds", [7, 7], "models.local.seeds: 7 given more than once"),
+        ("seeds", [-1], "seeds.0: -1 is not a whole number of at least 0"),
+        ("study", "../out", "study: '../out' cannot name a file"),
+        ("figures.a/b", {"kind": "loss", "model": "nano"}, "figures.a/b: 'a/b' cannot name a file"),
+        ("models.local.revisions", ["a..b"], "models.local.revisions.0.name: 'a..b' cannot name a file"),
+        ("models.local.revisions", ["a", "b", "a"], "models.local: revisions: a given more than once"),
+        ("models.local.revisions", DROP, "models.local: needs revisions"),
+        ("models.local.revisions", [], "models.local: needs revisions"),
+        ("models.nano.revisions", ["main"], "models.nano: revisions of a pretrain model follow from its"),
+        ("models.local.source", {"local": {"directory": "weights"}},
+         "models.local: source.local.directory: 'weights' is one folder for 2 revisions"),
+        ("models.local.source", {}, "source: needs exactly one of pretrain, wheel, local, hub; has none"),
+        ("models.local.source.hub", {"repo": "a/b"}, "has local and hub"),
+        ("models.local.source", {"hub": {"repo": "no-owner"}}, "models.local.source.hub.repo: 'no-owner'"),
+        ("models.local.datasets", ["ovn"],
+         "models.local.datasets: 'ovn' is not among the study's datasets; did you mean 'own'?"),
+        ("models.nano-p2", RAW["models"]["local"], "models: two models would be called 'nano-p2'"),
+        ("datasets.own.path", "onw.jsonl",
+         "datasets.own.path: there is no file 'onw.jsonl'; did you mean 'own.jsonl'?"),
+        ("models.local.source.local.directory", "wieghts/{revision}",
+         "models.local.source.local.directory: there is no folder 'wieghts/{revision}'"),
+        ("figures.saturation.model", "nan", "figures.saturation.model: 'nan' is not a model of this study"),
+        ("figures.saturation.dataset", DROP, "figures.saturation.dataset: is missing"),
+        ("figures.saturation.kind", "saturate", "figures.saturation.kind: 'saturate' is not one of 'satur"),
+        ("fragility", {"threshold": 0.5}, "fragility.threshold: 0.5 is not a number between 0.5 (chance)"),
+        ("fragility", {"threshold": float("nan")}, "fragility.threshold: nan is not a number"),
+        ("fragility", {"noise_levels": [1.0, 0.3]}, "noise_levels: [1.0, 0.3] must rise from left to right"),
+        ("probe", {"test_fraction": 1}, "probe.test_fraction: 1 is not a number between 0 and 1"),
+        ("models", {}, "models: the study has no model"),
+        ("seeds", "[7]", "seeds: '[7]': input should be a valid list"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_place_and_what_would_be_right(base, place, value, said):
+    lines = faults(changed((place, value)), base)
+    assert any(said in line for line in lines), lines
+
+
+def test_a_local_model_of_one_revision_needs_its_own_folder(base):
+    edits = [("models.local.revisions", ["main"]), ("models.local.source.local.directory", "weights/mine")]
+    assert faults(changed(*edits), base) == [
+        "models.local.source.local.directory: there is no folder 'weights/mine'"
+    ]
+    (base / "weights" / "mine").mkdir()
+    check(changed(*edits), base=base)
+
+
+def test_all_faults_are_in_one_message(base):
+    lines = faults(
+        changed(
+            ("models.nano.layers", "six"),
+            ("datasets.own.bundel", "x"),
+            ("datasets.moral.path", "gone.jsonl"),
+            ("seeds", [1, 1]),
+            ("models.local.datasets", ["nope"]),
+            ("figures.saturation.model", "nona"),
+        ),
+        base,
+    )
+    places = {line.split(":")[0] for line in lines}
+    assert places == {
+        "models.nano.layers", "datasets.own.bundel", "datasets.moral.path", "seeds", "models.local.datasets",
+        "figures.saturation.model",
+    }  # fmt: skip
+
+
+@given(st.text(max_size=12))
+def test_no_slug_leaves_the_results_root(name):
+    try:
+        study = Study.load(changed(("study", name)))
+    except ConfigError:
+        return
+    root = Path(study.layout.root)
+    assert ".." not in root.parts
+    assert not root.is_absolute()
+    assert len(root.parts) == (1 if name == "default" else 3)
+
+
+def test_models_are_those_of_the_config_and_one_for_each_further_pretraining_seed():
+    study = Study.load(RAW)
+    assert list(study.models) == ["nano", "nano-p2", "local"]
+    assert [study.models[name].source["seed"] for name in ("nano", "nano-p2")] == [1, 2]
+    assert {**study.models["nano"].source, "seed": 2} == study.models["nano-p2"].source
+    assert study.models["nano"].made_here
+    assert not study.models["local"].made_here
+
+
+def test_revisions_of_a_trajectory_are_its_checkpoints_in_order_of_steps():
+    study = Study.load(RAW)
+    assert study.models["nano"].steps == {"step0000": 0, "step0020": 20, "step0100": 100}
+    long = Study.load(changed(("models.nano.source.pretrain.checkpoints", [0, 143000])))
+    assert list(long.models["nano"].steps) == ["step000000", "step143000"]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("step0", 0), ("step143000", 143000), ("stage1-step-40000-tokens84B", 40000), ("main", None)],
+)
+def test_the_step_is_read_from_a_revision_name(name, step):
+    study = Study.load(changed(("models.local.revisions", [name])))
+    assert study.models["local"].steps == {name: step}
+
+
+def test_a_revision_keeps_its_own_ref_and_step():
+    first, second = Study.load(RAW).models["local"].revisions
+    assert (first.name, first.ref, first.step) == ("step1000", "step1000", 1000)
+    assert (second.name, second.ref, second.step) == ("end", "main", 2000)
+
+
+def test_step_0_is_a_real_step():
+    study = Study.load(changed(("models.local.revisions", [{"name": "step5", "step": 0}])))
+    assert study.models["local"].steps == {"step5": 0}
+
+
+def test_a_model_says_for_itself_or_takes_the_study_s_own():
+    study = Study.load(RAW)
+    nano, local = study.models["nano"], study.models["local"]
+    assert (nano.seeds, nano.datasets, nano.measures) == (
+        (42, 43), ("moral", "syntax", "own"), ("probes", "fragility"),
+    )  # fmt: skip
+    assert (local.seeds, local.datasets, local.measures) == ((7,), ("own",), ("probes",))
+
+
+def test_a_dataset_without_a_bundle_is_its_own():
+    study = Study.load(RAW)
+    assert study.bundles(study.models["nano"]) == {"core": ["moral", "syntax"], "own": ["own"]}
+    assert study.bundles(study.models["local"]) == {"own": ["own"]}
+
+
+@pytest.mark.parametrize(
+    ("conventions", "pooling", "draws"), [("default", "mean_rest", 10), ("published", "mean", 1)]
+)
+def test_conventions_fill_what_is_not_said(conventions, pooling, draws):
+    study = Study.load(changed(("conventions", conventions)))
+    assert study.settings("probe")["pooling"] == study.settings("fragility")["pooling"] == pooling
+    assert study.settings("fragility")["draws"] == draws
+    assert study.settings("probe")["conventions"] == conventions
+    said = Study.load(
+        changed(("conventions", conventions), ("probe", {"pooling": "mean"}), ("fragility", {"draws": 3}))
+    )
+    assert said.settings("fragility")["pooling"] == "mean"
+    assert said.settings("fragility")["draws"] == 3
+
+
+@pytest.mark.parametrize("stage", ["capture", "probe", "fragility"])
+def test_settings_are_one_sorted_dict_of_plain_values(stage):
+    settings = Study.load(RAW).settings(stage)
+    assert list(settings) == sorted(settings)
+    assert json.loads(json.dumps(settings)) == settings
+
+
+def test_the_published_settings_are_the_paper_s():
+    probe, fragility = Study.load(RAW).settings("probe"), Study.load(RAW).settings("fragility")
+    assert (probe["learning_rate"], probe["epochs"], probe["test_fraction"]) == (0.01, 50, 0.2)
+    assert fragility["noise_levels"] == [0.1, 0.3, 1.0, 3.0, 10.0]
+    assert fragility["threshold"] == 0.6
+    assert fragility["rms_noise_levels"][-1] == 100
+
+
+def test_the_shipped_schema_is_made_from_the_models():
+    assert json.loads((ROOT / "schemas" / "config.schema.json").read_text()) == json.loads(
+        json.dumps(schema())
+    )
+
+
+def test_the_default_study_is_valid_and_has_37_checkpoints():
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text())
+    study = Study.load(raw, base=ROOT)
+    assert list(study.models) == list(raw["models"]) == ["nano", "smollm2-135m-instruct"]
+    assert len(study.models["nano"].revisions) == 37
+    assert study.models["nano"].revisions[0].step == 0
+    assert study.layout.root == "results"
