@@ -7,6 +7,7 @@ from strataprobe import checkpoints, files, lm
 from strataprobe.capture import Settings
 from strataprobe.capture.caching import capture_dataset
 from strataprobe.datasets.pairs import read_pairs
+from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 
 
@@ -31,6 +32,7 @@ def main(identities, weights, datasets, caches, *, names, capture):
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     with job_log(snakemake.log[0]):
         main(
             snakemake.input.identities,

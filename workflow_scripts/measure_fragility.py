@@ -1,12 +1,12 @@
 """Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, a summary."""
 
-from strataprobe import cache, checkpoints, files, fragility, probes
+from strataprobe import cache, files, fragility, probes
 from strataprobe.logs import job_log
 
 
 def main(activations, identity, weights, layers, summary, *, dataset, seed, settings):
     checkpoint = files.read_json(identity)
-    with cache.open_activations(activations, checkpoints.belongs_to(checkpoint)) as acts:
+    with cache.open_activations(activations, cache.made_from(checkpoint)) as acts:
         trained, problem, trained_with = probes.load(weights, acts)
         curves, measured = fragility.measure(trained, problem, acts, seed=seed, settings=settings)
         result = probes.framed(

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from strataprobe import checkpoints, files, pretraining
-from strataprobe.logs import job_log
+from strataprobe.lm.memory import keep_freed_memory
+from strataprobe.logs import job_log, progress
 
 
 def main(model, layers, source, revisions, *, corpus, weights, identities, loss, scratch):
@@ -13,9 +14,10 @@ def main(model, layers, source, revisions, *, corpus, weights, identities, loss,
         settings,
         seed=source["seed"],
         resources=corpus,
-        directories=directories,
+        out_for=directories.__getitem__,
         scratch=Path(scratch),
         loss_csv=Path(loss),
+        progress=progress,
     )
     for (revision, step), path in zip(revisions, identities, strict=True):
         identity = checkpoints.identify_directory(
@@ -25,6 +27,7 @@ def main(model, layers, source, revisions, *, corpus, weights, identities, loss,
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     with job_log(snakemake.log[0]):
         settings = snakemake.params.pretraining
         main(

@@ -1,12 +1,12 @@
 """Train one linear probe per layer for one (model, revision, dataset, seed)."""
 
-from strataprobe import cache, checkpoints, files, probes
+from strataprobe import cache, files, probes
 from strataprobe.logs import job_log
 
 
 def main(activations, identity, layers, weights, summary, *, dataset, seed, probe):
     checkpoint = files.read_json(identity)
-    with cache.open_activations(activations, checkpoints.belongs_to(checkpoint)) as acts:
+    with cache.open_activations(activations, cache.made_from(checkpoint)) as acts:
         problem = probes.Problem.of(
             acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
         )

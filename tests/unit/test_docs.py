@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import measure_fragility
 import train_probes
 from strataprobe import cache, files, tables
-from strataprobe.checkpoints import belongs_to, identify_directory
+from strataprobe.checkpoints import identify_directory
 from strataprobe.config import Study, StudyConfig
 from strataprobe.layout import Layout
 from strataprobe.pretraining.train import LOSS_COLUMNS
@@ -98,7 +98,7 @@ def activations(tmp_path_factory, identity) -> Path:
         layers=names,
         positions=["mean", "mean_rest"],
         hidden_size=HIDDEN,
-        provenance={"stage": "capture", **belongs_to(identity)},
+        provenance={"stage": "capture", **cache.made_from(identity)},
     ) as writer:
         drawn = {name: rng.normal(size=(2 * PAIRS, 2, HIDDEN)) + labels[:, None, None] for name in names}
         layers = {name: values.astype("f4") for name, values in drawn.items()}

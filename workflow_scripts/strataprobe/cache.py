@@ -21,6 +21,8 @@ from strataprobe.files import atomic, canonical_json, sha256_text
 
 FORMAT = 1
 _CHUNK_ITEMS = 64
+# What h5py raises on a damaged byte, by where it lies: data, an object's header, an attribute's text.
+_DAMAGE = (OSError, KeyError, RuntimeError, ValueError)
 
 
 def layer_names(layers: int, embed: bool = False) -> list[str]:
@@ -31,7 +33,8 @@ def layer_names(layers: int, embed: bool = False) -> list[str]:
 class CacheWriter:
     """Takes the windows of a capture, in order, until every item is written."""
 
-    def __init__(self, file: h5py.File, items: int):
+    def __init__(self, path: str | os.PathLike[str], file: h5py.File, items: int):
+        self._path = path
         self._file = file
         self._items = items
         self.written = 0
@@ -45,18 +48,31 @@ class CacheWriter:
             token_counts: (n,) real tokens of each item.
 
         Raises:
-            CacheError: windows out of order, or a value that is not finite (names the layer).
+            CacheError: windows out of order, a layer missing or of another shape, or a value that is not
+                finite (names the layer).
+            StrataprobeError: the file cannot be written.
         """
         if start != self.written:
             raise CacheError(f"window starts at item {start}, expected {self.written}: items would be lost")
         stop = start + len(token_counts)
+        stored = set(self._file) - {"items"}
+        if set(layers) != stored:
+            raise CacheError(f"window holds {sorted(layers)}, expected {sorted(stored)}")
         for name, values in layers.items():
+            # Checked, since HDF5 would repeat one row for all items without a word.
+            expected = (stop - start, *self._file[name].shape[1:])
+            if values.shape != expected or stop > self._items:
+                raise CacheError(f"{name} is {values.shape} for items {start} to {stop}, expected {expected}")
             if not np.isfinite(values).all():
                 raise CacheError(
                     f"{name} holds a value that is not finite; capture it in float32 or bfloat16"
                 )
-            self._file[name][start:stop] = values
-        self._file["items/token_counts"][start:stop] = token_counts
+        try:
+            for name, values in layers.items():
+                self._file[name][start:stop] = values
+            self._file["items/token_counts"][start:stop] = token_counts
+        except (OSError, RuntimeError, ValueError) as error:
+            raise StrataprobeError(f"cannot write {self._path}: {_reason(error)}") from error
         self.written = stop
 
 
@@ -89,15 +105,27 @@ def create(
         CacheError: items missing at the end.
         StrataprobeError: the file cannot be written.
     """
+    raised_inside: Exception | None = None
     with atomic(path) as place:
         try:
             with h5py.File(place, "w", libver="latest", track_order=True) as file:
                 _write_items(file, ids, labels, groups, pairs)
                 shape = (len(ids), len(positions), hidden_size)
+                # Space is taken at once, in order: windows of any size give the same bytes, and a disk that
+                # is too small is found before the capture instead of at its end.
+                early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
                 chunks = (min(len(ids), _CHUNK_ITEMS), len(positions), hidden_size)
                 for name in layers:
                     file.create_dataset(
-                        name, shape, "f4", chunks=chunks, fletcher32=True, track_times=False, fillvalue=np.nan
+                        name,
+                        shape,
+                        "f4",
+                        chunks=chunks,
+                        fletcher32=True,
+                        track_times=False,
+                        fillvalue=np.nan,
+                        dcpl=early,
                     )
                 text = canonical_json(dict(provenance))
                 file.attrs["format"] = FORMAT
@@ -105,12 +133,24 @@ def create(
                 file.attrs["positions"] = json.dumps(list(positions))
                 file.attrs["provenance"] = text
                 file.attrs["provenance_sha256"] = sha256_text(text)
-                writer = CacheWriter(file, len(ids))
-                yield writer
+                writer = CacheWriter(path, file, len(ids))
+                try:
+                    yield writer
+                except Exception as error:
+                    raised_inside = error
+                    raise
                 if writer.written != len(ids):
                     raise CacheError(f"{path}: {writer.written} of {len(ids)} items were captured")
-        except (RuntimeError, BlockingIOError) as error:  # how HDF5 words a full disk
-            raise StrataprobeError(f"cannot write {path}: {error}") from error
+        except (OSError, RuntimeError, ValueError) as error:
+            if error is raised_inside:
+                raise  # the block's own, of torch for instance: not about this file
+            raise StrataprobeError(f"cannot write {path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why HDF5 could not write: the system's own words, out of a report of its internals."""
+    said = str(error)
+    return said.split("error message = '")[1].split("'")[0] if "error message = '" in said else said
 
 
 def _write_items(
@@ -157,8 +197,10 @@ class ActivationCache:
         """
         where = self._position(position)
         blocks = [name for name in self.layers if name != "embed"]
-        stacked = np.empty((len(blocks), len(self.ids), self._file[blocks[0]].shape[2]), np.float32)
-        for place, name in enumerate(blocks):
+        first = self._read(blocks[0], where)
+        stacked = np.empty((len(blocks), *first.shape), np.float32)
+        stacked[0] = first
+        for place, name in enumerate(blocks[1:], start=1):
             stacked[place] = self._read(name, where)
         return stacked
 
@@ -180,7 +222,7 @@ class ActivationCache:
     def _read(self, name: str, where: int) -> np.ndarray:
         try:
             values = self._file[name][:, where]
-        except OSError as error:
+        except _DAMAGE as error:
             raise CacheError(
                 f"{self.path}: {name} is damaged ({error}); delete the file to capture it again"
             ) from error
@@ -189,6 +231,11 @@ class ActivationCache:
                 f"{self.path}: {name} holds values that are not finite; delete it to capture it again"
             )
         return values
+
+
+def made_from(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What a cache's provenance holds if it was captured from this checkpoint: to be passed as `expect`."""
+    return {key: identity[key] for key in ("model", "revision", "weights_sha256", "tokenizer_sha256")}
 
 
 @contextmanager
@@ -209,22 +256,22 @@ def open_activations(
         raise CacheError(f"{place}: there is no such activation cache")
     try:
         file = h5py.File(place, "r", locking=False)
-    except OSError as error:
+    except _DAMAGE as error:
         raise CacheError(f"{place} is damaged ({error}); delete it and it will be captured again") from error
     with file:
         yield _checked(place, file, expect)
 
 
 def _checked(place: Path, file: h5py.File, expect: Mapping[str, Any] | None) -> ActivationCache:
-    if file.attrs.get("format") != FORMAT:
-        raise CacheError(f"{place}: format {file.attrs.get('format')!r}, this version reads {FORMAT}")
-    if sha256_text(file.attrs["provenance"]) != file.attrs["provenance_sha256"]:
-        raise CacheError(
-            f"{place}: its provenance was altered; delete the file and it will be captured again"
-        )
     try:
+        if (version := file.attrs.get("format")) != FORMAT:
+            raise CacheError(f"{place}: format {version!r}, this version reads {FORMAT}")
+        if sha256_text(file.attrs["provenance"]) != file.attrs["provenance_sha256"]:
+            raise CacheError(
+                f"{place}: its provenance was altered; delete the file and it will be captured again"
+            )
         cache = ActivationCache(place, file)
-    except OSError as error:
+    except _DAMAGE as error:
         raise CacheError(
             f"{place}: its item list is damaged ({error}); delete it to capture it again"
         ) from error

@@ -39,9 +39,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield place
         if place.is_file():
             _flush(place)
-        if target.is_dir():
-            shutil.rmtree(target)
-        os.replace(place, target)
+        _replace(place, target)
     except OSError as error:
         if error.filename is not None and not Path(error.filename).is_relative_to(target.parent):
             raise  # not about this file: something else that the block read or wrote
@@ -51,9 +49,24 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
             shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 
+def _replace(place: Path, target: Path) -> None:
+    """Rename `place` onto `target`; an old directory there is moved aside first, and back if that fails."""
+    if not target.is_dir():
+        os.replace(place, target)
+        return
+    aside = place.with_name(f"{place.stem}-old{place.suffix}")
+    os.replace(target, aside)
+    try:
+        os.replace(place, target)
+    except OSError:
+        os.replace(aside, target)
+        raise
+    shutil.rmtree(aside)
+
+
 def _sweep(target: Path) -> None:
     """Remove temporary places of `target` whose process, on this machine, is no longer there."""
-    for left in target.parent.glob(f".{glob.escape(target.stem)}.{_host()}-*{target.suffix}"):
+    for left in target.parent.glob(f".{glob.escape(target.stem)}.{_host()}-*{glob.escape(target.suffix)}"):
         process = left.name.removeprefix(f".{target.stem}.{_host()}-").split("-")[0]
         if process.isdigit() and not _alive(int(process)):
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)

@@ -90,17 +90,19 @@ def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> list[flo
     return [float(value) for value in np.percentile(kept, [tail, 100 - tail])]
 
 
-def ledoit_wolf_shrinkage(centred: np.ndarray) -> float:
+def ledoit_wolf_shrinkage(centred: np.ndarray, gram: np.ndarray | None = None) -> float:
     """Shrinkage intensity towards the scaled identity (Ledoit and Wolf, 2004), in [0, 1].
 
     Args:
         centred: (items, features) rows with their mean removed.
+        gram: centred @ centred.T or centred.T @ centred, where it is at hand already.
     """
     count, features = centred.shape
     squared = centred**2
     trace = squared.sum() / count
     mean_variance = trace / features
-    gram = centred.T @ centred if features <= count else centred @ centred.T
+    if gram is None:
+        gram = centred.T @ centred if features <= count else centred @ centred.T
     frobenius = (gram.astype(np.float64) ** 2).sum() / count**2
     beta = ((squared.sum(axis=1).astype(np.float64) ** 2).sum() / count - frobenius) / count
     delta = frobenius - mean_variance**2 * features

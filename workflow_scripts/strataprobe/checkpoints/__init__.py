@@ -4,7 +4,7 @@ Nothing here imports torch, transformers or huggingface_hub until it is needed: 
 """
 
 from strataprobe.checkpoints.hub import fetch, pin
-from strataprobe.checkpoints.identity import belongs_to, fingerprints, identify_directory, twins
+from strataprobe.checkpoints.identity import fingerprints, identify_directory, twins
 from strataprobe.checkpoints.weights import open_weights
 
-__all__ = ["belongs_to", "fetch", "fingerprints", "identify_directory", "open_weights", "pin", "twins"]
+__all__ = ["fetch", "fingerprints", "identify_directory", "open_weights", "pin", "twins"]

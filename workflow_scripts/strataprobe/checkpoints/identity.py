@@ -86,7 +86,8 @@ def identify_directory(
         "repo": None,
         "ref": None,
         "commit": None,
-        "directory": str(place.resolve()) if source == "local" else None,
+        # As given: a relative one stays true, and the same bytes, when the whole project moves.
+        "directory": str(place) if source == "local" else None,
         "parameters": _parameters([place / name for name in names if name.endswith(".safetensors")], faults),
         **fingerprints({name: sha256_file(place / name) for name in names}),
         **shape,
@@ -105,11 +106,6 @@ def fingerprints(files: Mapping[str, str]) -> dict[str, Any]:
         "weights_sha256": sha256_json(shards),
         "tokenizer_sha256": sha256_json(tokenizer),
     }
-
-
-def belongs_to(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What an artifact's provenance must hold if it was made from this checkpoint."""
-    return {key: identity[key] for key in ("model", "revision", "weights_sha256", "tokenizer_sha256")}
 
 
 def twins(identities: Iterable[Mapping[str, Any]]) -> list[list[str]]:

@@ -36,7 +36,8 @@ class Ceiling:
         return np.stack([self._at(layer, np.asarray(sigma, float)) for layer in range(len(self._energy))])
 
     def _at(self, layer: int, sigma: np.ndarray) -> np.ndarray:
-        terms = self._energy[layer] / (self._variance[layer] + sigma[:, None] ** 2)
+        with np.errstate(over="ignore"):  # a difference without variance, and no noise: accuracy 1
+            terms = self._energy[layer] / (self._variance[layer] + sigma[:, None] ** 2)
         return ndtr(0.5 * np.sqrt(terms.sum(axis=1)))
 
     def critical_noise(self, threshold: float) -> list[Critical]:
@@ -69,17 +70,19 @@ def _spectrum(states: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nd
         centred[labels == label] -= states[labels == label].mean(axis=0)
     difference = states[labels == 1].mean(axis=0) - states[labels == -1].mean(axis=0)
     items, hidden = centred.shape
-    shrinkage = ledoit_wolf_shrinkage(centred)
+    gram = centred @ centred.T if items < hidden else centred.T @ centred
+    shrinkage = ledoit_wolf_shrinkage(centred, gram)
     floor = shrinkage * (centred**2).sum() / (items * hidden)
     if items < hidden:
-        values, vectors = np.linalg.eigh(centred @ centred.T / items)
+        values, vectors = np.linalg.eigh(gram / items)
         kept = values > values[-1] * 1e-12
         values = values[kept]
         along = (vectors[:, kept].T @ (centred @ difference)) / np.sqrt(values * items)
+        rest = max(float(difference @ difference - along @ along), 0.0)
     else:
-        values, vectors = np.linalg.eigh(centred.T @ centred / items)
+        values, vectors = np.linalg.eigh(gram / items)
         values, along = np.maximum(values, 0.0), vectors.T @ difference
-    rest = max(float(difference @ difference - along @ along), 0.0)
+        rest = 0.0  # the eigenvectors span everything; rounding would be divided by a tiny variance
     energy = np.concatenate([along**2, [rest]])
     variance = np.concatenate([(1 - shrinkage) * values + floor, [floor]])
     return energy, np.maximum(variance, np.finfo(float).tiny)

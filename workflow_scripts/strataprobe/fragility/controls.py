@@ -10,6 +10,7 @@ import numpy as np
 from strataprobe.probes.store import Problem, Trained
 from strataprobe.probes.training import root_mean_square
 
+_ROUNDING = 1e-12
 CONTROLS = ("raw", "rms_before", "rms_after", "within_class")
 
 
@@ -59,9 +60,12 @@ def within_class_projections(weights: np.ndarray, problem: Problem) -> np.ndarra
     """
     labels = problem.labels[problem.train]
     projected = np.einsum("lnd,ld->ln", problem.train_states, weights, optimize=True)
+    size = np.abs(projected).max(axis=1)
     for label in (-1, 1):
         members = labels == label
         projected[:, members] -= projected[:, members].mean(axis=1, keepdims=True)
+    # What is left of equal states is rounding, not variance: such a probe's noise is undefined, not tiny.
+    projected[np.abs(projected).max(axis=1) <= _ROUNDING * size] = 0.0
     return projected / np.sqrt(len(labels))
 
 

@@ -11,6 +11,8 @@ State = Literal["value", "censored", "below_threshold", "undefined"]
 
 _SCAN = 256
 _REFINEMENTS = 60
+# A dip below the threshold by less than this is rounding: sums of ndtr are exact to about 1e-15.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def continuous_critical_noise(
     """The first noise level at which exact accuracy crosses below the threshold.
 
     A(s) = sum_i c_i Phi(t_i / s) / sum_i c_i can rise and fall, so a dense logarithmic scan finds the first
-    crossing and a bracketed root search refines it to about 1e-12 relative.
+    crossing and a bracketed root search refines it to about 1e-11 relative. Where
+    accuracy without noise is exactly the threshold, that is the noise at which it first falls by 1e-12.
 
     Args:
         margins: (items,) t_i = y_i z_i / sqrt(w'Sw), in the unit wanted for the result.
@@ -63,19 +66,22 @@ def continuous_critical_noise(
         counts: (replicates, items) how often each item counts; None is once each, one replicate.
 
     Returns:
-        (replicates,) critical noise; NaN where accuracy is below the threshold without noise.
+        (replicates,) critical noise; NaN where accuracy is below the threshold as s goes to 0 (an item with
+        t = 0 counts one half there).
 
     Source: DESIGN section 4; fragility paper, section 3.4, without its grid.
     """
     weights = np.ones((1, len(margins))) if counts is None else counts.astype(np.float64)
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    clean = weights @ (margins > 0)
+    total = weights.sum(axis=1, keepdims=True)
+    # Divided after the (exact) sum, so that 60 of 100 is exactly 0.6.
+    clean = weights @ ((np.sign(margins) + 1) / 2) / total[:, 0]
+    weights = weights / total
     result = np.full(len(weights), np.nan)
     alive = np.flatnonzero(clean >= threshold)
     if len(alive) == 0:
         return result
-    low, high = _brackets(margins, threshold, weights[alive])
-    result[alive] = _refine(margins, threshold, weights[alive], low, high)
+    low, high = _brackets(margins, threshold - _ROUNDING, weights[alive])
+    result[alive] = _refine(margins, threshold - _ROUNDING, weights[alive], low, high)
     return result
 
 
@@ -104,7 +110,8 @@ def _refine(
     point = b
     for _ in range(_REFINEMENTS):
         spread = at_a - at_b
-        point = np.where(spread > 0, b - at_b * (b - a) / np.where(spread > 0, -spread, 1.0), (a + b) / 2)
+        sloped = spread != 0
+        point = np.where(sloped, b + at_b * (b - a) / np.where(sloped, spread, 1.0), (a + b) / 2)
         point = np.clip(point, np.minimum(a, b), np.maximum(a, b))
         at_point = excess(point)
         same = at_point * at_b > 0

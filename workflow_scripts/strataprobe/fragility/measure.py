@@ -95,6 +95,8 @@ def _measure_controls(
     """control -> one dict a layer."""
     labels = problem.labels[problem.test]
     signed = {variant: labels * values.astype(np.float64) for variant, values in logits.items()}
+    # z > 0 is the positive class, also where z is exactly 0.
+    clean = {name: ((values > 0) == (labels > 0)).mean(axis=1) for name, values in logits.items()}
     counts = _bootstrap_counts(problem, settings["bootstrap"], seed)
     crossings = {
         variant: [_crossings(row, settings["threshold"], counts) for row in rows]
@@ -105,8 +107,8 @@ def _measure_controls(
     for name, form in forms.items():
         levels = _levels(name, settings)
         result[name] = [
-            _one(form, layer, signed[form.variant][layer], crossings[form.variant][layer], levels,
-                 sampled[name][layer], settings["threshold"])
+            _one(form, layer, signed[form.variant][layer], float(clean[form.variant][layer]),
+                 crossings[form.variant][layer], levels, sampled[name][layer], settings["threshold"])
             for layer in range(len(form.reach))
         ]  # fmt: skip
     return result
@@ -176,13 +178,14 @@ def _one(
     form: Control,
     layer: int,
     signed: np.ndarray,
+    clean: float,
     crossing: tuple[float, np.ndarray],
     levels: Sequence[float],
     sampled: np.ndarray,
     threshold: float,
 ) -> dict[str, Any]:
     """One control at one layer."""
-    reach, clean = float(form.reach[layer]), float((signed > 0).mean())
+    reach = float(form.reach[layer])
     if reach == 0:
         undefined = Critical(None, "undefined").as_json()
         return {

@@ -2,7 +2,7 @@
 
 import hashlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtr
@@ -36,7 +36,6 @@ def sampled_accuracy(
     *,
     draws: int,
     seed: int,
-    noise: Callable[..., np.ndarray] | None = None,
 ) -> np.ndarray:
     """Accuracy when noise is drawn and added, as the paper does it.
 
@@ -51,18 +50,18 @@ def sampled_accuracy(
         sigma: noise levels, > 0.
         draws: noise vectors an item and level; accuracy is averaged over them before any threshold.
         seed: seeds the draws.
-        noise: replaces the generator in tests.
 
     Returns:
         (probes, levels) accuracy.
 
     Source: fragility paper, section 3.4 (one unseeded draw there: DEFINITIONS, noise).
     """
-    draw = noise or item_noise
     width = projections.shape[1]
     accuracy = np.empty((len(logits), len(sigma)))
     for place, level in enumerate(sigma):
-        drawn = np.stack([draw(seed, name, level, draws, width) for name in ids])  # (items, draws, width)
+        drawn = np.stack(
+            [item_noise(seed, name, level, draws, width) for name in ids]
+        )  # (items, draws, width)
         added = (drawn.reshape(-1, width) @ projections.T).reshape(len(ids), draws, -1)
         noisy = logits.T[:, None, :] + np.float32(level) * added
         accuracy[:, place] = ((noisy > 0) == positive[:, None, None]).mean(axis=(0, 1))

@@ -71,8 +71,9 @@ class Problem:
             CacheError: the pooling is not stored, or the file is damaged.
         """
         first = {int(pair): place for place, pair in reversed(list(enumerate(cache.pairs)))}
-        groups = [cache.groups[first[pair]] for pair in sorted(first)]
-        train_pairs, test_pairs = split_pairs(groups, seed, test_fraction)
+        pairs = np.array(sorted(first))
+        groups = [cache.groups[first[pair]] for pair in pairs.tolist()]
+        train_pairs, test_pairs = (pairs[side] for side in split_pairs(groups, seed, test_fraction))
         return cls(
             states=cache.stack(pooling),
             labels=cache.labels.astype(int),
@@ -128,7 +129,7 @@ def load(path: str | os.PathLike[str], cache: ActivationCache) -> tuple[Trained,
             train, test = file["train_items"][:], file["test_items"][:]
             settings = json.loads(file.attrs["settings"])
             made_from = file.attrs["activations_sha256"]
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
         raise ProbeError(
             f"{path} is damaged ({error}); delete it and the probes are trained again"
         ) from error

@@ -100,9 +100,14 @@ def _adam_step(
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-z)) without overflow for large negative z."""
-    half = np.float32(0.5)
-    return half * (np.tanh(half * logits) + np.float32(1))
+    """1 / (1 + exp(-z)), as torch computes it: exact relative to itself also where it is tiny.
+
+    Adam divides gradients by their own size, so an absolute error of 1e-8 (by way of tanh) would show in the
+    weights of a layer that is all but solved. For very negative z, exp overflows to infinity and 0 is right.
+    """
+    one = np.float32(1)
+    with np.errstate(over="ignore"):
+        return one / (one + np.exp(-logits))
 
 
 def _logistic(

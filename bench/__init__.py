@@ -1,0 +1,1 @@
+"""Measured comparisons, each one command: `python -m bench NAME`."""

@@ -1,0 +1,51 @@
+"""Capture against the bare forward pass of the same decoder over the same sorted batches."""
+
+import torch
+
+from bench.outcome import Outcome, best_of, skipped
+from bench.setup import Setup
+from strataprobe import lm
+from strataprobe.capture import Settings, capture
+from strataprobe.datasets.pairs import read_pairs
+
+NAME = "capture"
+QUESTION = "What pooling, checks and copying cost beside the forward pass itself (fp32, same sorted batches)."
+REQUIRED = "at least 85 % of the bare forward pass's speed"
+LEAST = 0.85
+
+
+def measure(setup: Setup, repeats: int = 4) -> Outcome:
+    """Alternate capture and bare passes; both tokenise, sort and run the same batches."""
+    if setup.missing:
+        return skipped(NAME, QUESTION, REQUIRED, setup.missing)
+    settings = Settings(**setup.stages["capture"])
+    loaded = lm.load(setup.checkpoint, dtype=settings.dtype, device=settings.device)
+    items = read_pairs(setup.dataset, "moral").items()
+    torch.set_num_threads(settings.threads)
+
+    def captured() -> None:
+        for _ in capture(loaded, items.texts, ids=items.ids, settings=settings):
+            pass
+
+    def bare() -> None:
+        with torch.inference_mode():
+            for batch in sorted_batches(loaded, items.texts, settings.batch_tokens):
+                loaded.run_decoder(batch)
+
+    captured(), bare()
+    seconds = best_of(repeats, {"capture": captured, "bare forward pass": bare})
+    share = seconds["bare forward pass"] / seconds["capture"]
+    numbers = {name: f"{value:.2f} s" for name, value in seconds.items()}
+    numbers["capture's speed"] = f"{share:.1%} of the bare pass"
+    return Outcome(NAME, QUESTION, REQUIRED, share >= LEAST, numbers)
+
+
+def sorted_batches(loaded: lm.LoadedLM, texts: list[str], budget: int) -> list[dict[str, torch.Tensor]]:
+    """The batches capture forms in one window: longest first, at most `budget` padded tokens."""
+    tokens = sorted(loaded.encode(texts), key=len, reverse=True)
+    batches = []
+    while tokens:
+        size = max(1, budget // len(tokens[0]))
+        batches.append(loaded.batch(tokens[:size]))
+        tokens = tokens[size:]
+    return batches
