@@ -18,35 +18,13 @@ DATASETS = sorted((ROOT / "resources/datasets").glob("*.jsonl"))
 SETTINGS = yaml.safe_load((ROOT / "config.yaml").read_text())["models"]["nano"]["source"]["pretrain"][
     "corpus"
 ]
-LABELS = [
-    "moral",
-    "immoral",
-    "wrong",
-    "right",
-    "neutral",
-    "good",
-    "bad",
-    "evil",
-    "ethical",
-    "unethical",
-    "sin",
-    "sinful",
-    "virtue",
-    "virtuous",
-    "vice",
-    "care",
-    "harm",
-    "fairness",
-    "cheating",
-    "loyalty",
-    "betrayal",
-    "authority",
-    "subversion",
-    "sanctity",
-    "degradation",
-    "liberty",
-    "oppression",
-]
+# fmt: off
+LABELS = (
+    "moral", "immoral", "wrong", "right", "neutral", "good", "bad", "evil", "ethical", "unethical",
+    "sin", "sinful", "virtue", "virtuous", "vice", "care", "harm", "fairness", "cheating", "loyalty",
+    "betrayal", "authority", "subversion", "sanctity", "degradation", "liberty", "oppression",
+)
+# fmt: on
 
 
 def words(text: str) -> list[str]:
@@ -167,5 +145,5 @@ def test_a_faulty_grammar_is_named(tmp_path, name, change, message) -> None:
 
 
 def test_missing_files_are_all_named(tmp_path) -> None:
-    with pytest.raises(StrataprobeError, match="3 problems"):
+    with pytest.raises(StrataprobeError, match="4 problems"):
         corpus.generate(tmp_path, seed=1, documents=1)

@@ -21,6 +21,7 @@ from strataprobe.files import atomic, canonical_json, sha256_text
 
 FORMAT = 1
 _CHUNK_ITEMS = 64
+_TOGETHER = ("mean", "mean_rest")
 # What h5py raises on a damaged byte, by where it lies: data, an object's header, an attribute's text.
 _DAMAGE = (OSError, KeyError, RuntimeError, ValueError)
 
@@ -183,6 +184,7 @@ class ActivationCache:
         self.groups = [raw.decode() for raw in items["groups"][:]]
         self.pairs = items["pairs"][:]
         self.token_counts = items["token_counts"][:]
+        self._stacks: dict[str, np.ndarray] = {}
 
     @property
     def n_layers(self) -> int:
@@ -192,17 +194,31 @@ class ActivationCache:
     def stack(self, position: str) -> np.ndarray:
         """(blocks, items, hidden) float32: the residual stream after each block, pooled at `position`.
 
+        Read once and kept until the cache is closed; not to be written to. The two means lie side by side
+        in the file, so asking for one reads both.
+
         Raises:
             CacheError: the position is not stored, or a block's checksum does not match its bytes.
         """
-        where = self._position(position)
-        blocks = [name for name in self.layers if name != "embed"]
-        first = self._read(blocks[0], where)
-        stacked = np.empty((len(blocks), *first.shape), np.float32)
-        stacked[0] = first
-        for place, name in enumerate(blocks[1:], start=1):
-            stacked[place] = self._read(name, where)
-        return stacked
+        if position not in self._stacks:
+            self._load(_TOGETHER if position in _TOGETHER and self._has_both_means else (position,))
+        return self._stacks[position]
+
+    @property
+    def _has_both_means(self) -> bool:
+        return tuple(self.positions[: len(_TOGETHER)]) == _TOGETHER
+
+    def _load(self, positions: tuple[str, ...]) -> None:
+        """Read adjacent positions of all blocks."""
+        start = self._position(positions[0])
+        where = slice(start, start + len(positions))
+        for place, name in enumerate(name for name in self.layers if name != "embed"):
+            values = self._read(name, where)
+            for offset, position in enumerate(positions):
+                if place == 0:
+                    shape = (self.n_layers, len(values), values.shape[2])
+                    self._stacks[position] = np.empty(shape, np.float32)
+                self._stacks[position][place] = values[:, offset]
 
     def embed(self, position: str) -> np.ndarray:
         """(items, hidden) float32: the embedding layer, pooled at `position`.
@@ -219,7 +235,7 @@ class ActivationCache:
             raise CacheError(f"{self.path}: position {position!r} is not stored; there are {self.positions}")
         return self.positions.index(position)
 
-    def _read(self, name: str, where: int) -> np.ndarray:
+    def _read(self, name: str, where: int | slice) -> np.ndarray:
         try:
             values = self._file[name][:, where]
         except _DAMAGE as error:

@@ -144,34 +144,28 @@ def _sample(
     seed: int,
     settings: dict[str, Any],
 ) -> dict[str, np.ndarray]:
-    """control -> (layers, levels) sampled accuracy. Controls of equal width share their draws."""
-    positive = problem.labels[problem.test] > 0
-    ids = [problem.ids[item] for item in problem.test]
-    wide = [name for name in CONTROLS if name != "within_class"]
-    union = sorted({level for name in wide for level in _levels(name, settings)})
-    draws = {"draws": settings["draws"], "seed": seed}
+    """control -> (layers, levels) sampled accuracy. All controls share their draws."""
+    levels = {name: _levels(name, settings) for name in CONTROLS}
+    union = sorted({level for given in levels.values() for level in given})
+    width = max(form.projections.shape[1] for form in forms.values())
+    # Rows of zeros beyond a control's own width: noise there reaches nothing.
+    padded = [
+        np.pad(forms[name].projections, ((0, 0), (0, width - forms[name].projections.shape[1])))
+        for name in CONTROLS
+    ]
     stacked = sampled_accuracy(
-        np.concatenate([logits[forms[name].variant] for name in wide]),
-        positive,
-        np.concatenate([forms[name].projections for name in wide]).astype(np.float32),
-        ids,
+        np.concatenate([logits[forms[name].variant] for name in CONTROLS]),
+        problem.labels[problem.test] > 0,
+        np.concatenate(padded).astype(np.float32),
+        [problem.ids[item] for item in problem.test],
         union,
-        **draws,
+        draws=settings["draws"],
+        seed=seed,
     )
-    result = {
-        name: rows[:, [union.index(level) for level in _levels(name, settings)]]
-        for name, rows in zip(wide, np.split(stacked, len(wide)), strict=True)
+    return {
+        name: rows[:, [union.index(level) for level in levels[name]]]
+        for name, rows in zip(CONTROLS, np.split(stacked, len(CONTROLS)), strict=True)
     }
-    shaped = forms["within_class"]
-    result["within_class"] = sampled_accuracy(
-        logits["raw"],
-        positive,
-        shaped.projections.astype(np.float32),
-        ids,
-        _levels("within_class", settings),
-        **draws,
-    )
-    return result
 
 
 def _one(

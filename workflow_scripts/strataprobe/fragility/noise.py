@@ -69,10 +69,14 @@ def sampled_accuracy(
 
 
 def item_noise(seed: int, name: str, level: float, draws: int, width: int) -> np.ndarray:
-    """(draws, width) float32 standard normal noise of one item at one level (counter-based)."""
+    """(draws, width) float32 standard normal noise of one item at one level (counter-based).
+
+    A wider noise begins with the narrower one.
+    """
     digest = hashlib.sha256(struct.pack("<qd", seed, level) + name.encode()).digest()
     key = np.frombuffer(digest[:16], "<u8")
-    return np.random.Generator(np.random.Philox(key=key)).standard_normal((draws, width), dtype=np.float32)
+    rng = np.random.Generator(np.random.Philox(key=key))
+    return rng.standard_normal((width, draws), dtype=np.float32).T
 
 
 def sampled_grid_distribution(probabilities: np.ndarray, threshold: float, *, draws: int) -> np.ndarray:

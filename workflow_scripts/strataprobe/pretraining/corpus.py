@@ -17,15 +17,17 @@ from strataprobe.errors import StrataprobeError, listing
 CLASSES = ("vice", "virtue", "neutral")
 LOADED = "loaded"
 # A cue or tail keeps to the class of its scene this often; otherwise it takes another class's.
-_KEEPS = 0.92
+_KEEPS = 0.94
 # What follows or precedes a word of a loaded scene is, this often, what both loaded classes share.
 _SHARED = 0.5
 # A class word has a cue before it this often, a sentence a tail behind it this often.
-_CUED = 0.7
-_TAILED = 0.5
+_CUED = 0.8
+_TAILED = 0.4
 # A class word is taken from the scene's own foundation this often, else from any of the class.
 _OWN_FOUNDATION = 0.6
 _SENTENCES = 4
+# One document in this many tells of everyday things, in no word of any class.
+_EVERYDAY_EVERY = 4
 # One document in this many is cut from a shipped prose text, this many sentences long.
 _PROSE_EVERY = 41
 _PROSE_SENTENCES = 3
@@ -35,7 +37,7 @@ _ARTICLE = re.compile(r"\ba~ (?=(\w+))", re.IGNORECASE)
 _VOWEL_SOUND = re.compile(r"(?!uni[^nm]|eur|us[eu]|one\b|once)[aeiou]|honest|honor|hour", re.IGNORECASE)
 _DETERMINERS = ("the", "the", "the", "an old", "her", "his", "their", "our", "that")
 _WHERE = ("at", "beyond", "across from", "outside", "not far from", "past")
-_SCENE_SYMBOLS = ("A", "B", "C", "X", "P", "T", "w", "v", "town")
+_SCENE_SYMBOLS = ("A", "B", "C", "X", "P", "T", "w", "town")
 
 Words = dict[str, list[str]]
 
@@ -131,8 +133,6 @@ class _Scene:
     def _draw(self, symbol: str) -> str:
         """What stands for a symbol; people, crowd, thing, place and time are drawn once a scene."""
         grammar = self._grammar
-        if symbol == "v":
-            return self._word()
         if symbol == "w":
             kind = "noun" if self._slot.startswith("noun") else "other"
             cue = f"{self._one(grammar.cues[self._mood()][kind])} " if self._random() < _CUED else ""
@@ -175,6 +175,31 @@ class _Scene:
         return " ".join(sentences)
 
 
+class _Everyday:
+    """Sentences of everyday words, in frames that hold no word of a class."""
+
+    def __init__(self, sources: dict[str, Any]) -> None:
+        self._words: Words = sources["words"]
+        self._frames = [_SYMBOL.split(frame) for frame in sources["frames"]]
+        symbols = {symbol for frame in self._frames for symbol in frame[1::2]}
+        if unknown := sorted(symbols - set(self._words)):
+            faults = [f"everyday.yaml: {{{symbol}}} is none of its lists of words" for symbol in unknown]
+            raise StrataprobeError(listing("resources/corpora/nano", faults))
+
+    def tell(self, rng: random.Random) -> str:
+        """As many sentences as a scene has."""
+        draw = rng.random
+        sentences = []
+        for _ in range(_SENTENCES):
+            frame = self._frames[int(draw() * len(self._frames))]
+            words = [
+                self._words[part][int(draw() * len(self._words[part]))] if place % 2 else part
+                for place, part in enumerate(frame)
+            ]
+            sentences.append(_finished("".join(words)))
+        return " ".join(sentences)
+
+
 def _finished(sentence: str) -> str:
     """Articles settled, first letter a capital, full stop."""
     settled = _ARTICLE.sub(_article, sentence)
@@ -204,7 +229,7 @@ def generate(resources: Path, *, seed: int, documents: int) -> list[str]:
     Document i is a function of (seed, i) alone, so a longer corpus begins with the shorter one.
 
     Args:
-        resources: folder with lexicon.yaml, frames.yaml and prose.txt.
+        resources: folder with lexicon.yaml, frames.yaml, everyday.yaml and prose.txt.
         seed: of the corpus, whatever the seed of the training run.
         documents: how many, at least 1.
 
@@ -212,17 +237,21 @@ def generate(resources: Path, *, seed: int, documents: int) -> list[str]:
         StrataprobeError: a resource is missing, a slot has no frames, or a frame uses a symbol nothing
             fills; all are listed.
     """
-    names = ("lexicon.yaml", "frames.yaml", "prose.txt")
+    names = ("lexicon.yaml", "frames.yaml", "everyday.yaml", "prose.txt")
     missing = [f"{name} is not there" for name in names if not (resources / name).is_file()]
     if missing:
         raise StrataprobeError(listing(str(resources), missing))
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    lexicon, frames = (yaml.load((resources / name).read_text("utf-8"), loader) for name in names[:2])  # noqa: S506
-    grammar = Grammar(lexicon, frames)
+    sources = [yaml.load((resources / name).read_text("utf-8"), loader) for name in names[:3]]  # noqa: S506
+    grammar, everyday = Grammar(*sources[:2]), _Everyday(sources[2])
     passages = read_prose(resources / "prose.txt")
     texts = []
     for index in range(documents):
         rng = random.Random(f"nano {seed} {index}")
-        prose = index % _PROSE_EVERY == _PROSE_EVERY - 1
-        texts.append(_excerpt(passages, rng) if prose else _Scene(grammar, rng).tell())
+        if index % _PROSE_EVERY == _PROSE_EVERY - 1:
+            texts.append(_excerpt(passages, rng))
+        elif index % _EVERYDAY_EVERY == _EVERYDAY_EVERY - 1:
+            texts.append(everyday.tell(rng))
+        else:
+            texts.append(_Scene(grammar, rng).tell())
     return texts

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 HELDOUT_EVERY = 64
 # Held-out sequences measured at every checkpoint: enough for two digits of loss, 0.06 s each time.
 HELDOUT_SEQUENCES = 16
-# AdamW's momenta as in OLMo 2 (arXiv 2501.00656, section 3).
-BETAS = (0.9, 0.95)
+# The second momentum is longer than OLMo 2's 0.95 (arXiv 2501.00656, section 3): in a run this short a rare
+# word's few gradients would otherwise be steps of full size in directions of chance.
+BETAS = (0.9, 0.99)
 # With the cosine schedule the rate ends at this share of its peak.
 FINAL_RATE = 0.1
 # OLMo 2 normalises what each block adds to the residual stream. Begun at scale 1 beside embeddings of 0.02,
