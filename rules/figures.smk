@@ -66,7 +66,6 @@ for name, spec in STUDY.config.figures.items():
             f"draw_{name}"
         input:
             **figure_inputs(spec),
-            code=modules(f"draw_{spec.kind}"),
         output:
             svg=LAYOUT.figure(name, "svg"),
             png=report(
@@ -86,6 +85,7 @@ for name, spec in STUDY.config.figures.items():
         resources:
             mem_mb=table_memory,
         params:
+            code=modules(f"draw_{spec.kind}"),
             figure=figure_settings(name, spec),
             kind=spec.kind,
         message:

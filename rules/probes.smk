@@ -24,7 +24,6 @@ for model in MODELS:
         input:
             activations=LAYOUT.activations(model, "{revision}", "{dataset}"),
             identity=LAYOUT.identity(model, "{revision}"),
-            code=modules("train_probes"),
         output:
             layers=layer_files("probes", model),
             weights=measure_file("probes", model, "weights.h5"),
@@ -39,9 +38,8 @@ for model in MODELS:
         resources:
             mem_mb=probe_memory,
         params:
+            code=modules("train_probes"),
             probe=settings("probe"),
-        message:
-            f"Probes of {model} at {{wildcards.revision}} for {{wildcards.dataset}}, seed {{wildcards.seed}}"
         script:
             "../workflow_scripts/train_probes.py"
 
@@ -52,7 +50,6 @@ for model in MODELS:
             activations=LAYOUT.activations(model, "{revision}", "{dataset}"),
             identity=LAYOUT.identity(model, "{revision}"),
             weights=measure_file("probes", model, "weights.h5"),
-            code=modules("measure_fragility"),
         output:
             layers=layer_files("fragility", model),
             summary=measure_file("fragility", model, "summary.json"),
@@ -66,8 +63,7 @@ for model in MODELS:
         resources:
             mem_mb=probe_memory,
         params:
+            code=modules("measure_fragility"),
             fragility=settings("fragility"),
-        message:
-            f"Fragility of {model} at {{wildcards.revision}} for {{wildcards.dataset}}, seed {{wildcards.seed}}"
         script:
             "../workflow_scripts/measure_fragility.py"

@@ -4,7 +4,6 @@
 rule tabulate_probes:
     input:
         probes=partial(summaries, "probes"),
-        code=modules("tabulate_probes"),
     output:
         probing=part("probing"),
     log:
@@ -16,6 +15,8 @@ rule tabulate_probes:
     threads: 1
     resources:
         mem_mb=table_memory,
+    params:
+        code=modules("tabulate_probes"),
     message:
         "Table of the probes of {wildcards.model} for {wildcards.dataset}"
     script:
@@ -26,7 +27,6 @@ rule tabulate_fragility:
     input:
         probes=partial(summaries, "probes"),
         fragility=partial(summaries, "fragility"),
-        code=modules("tabulate_fragility"),
     output:
         fragility=part("fragility"),
         trajectory=part("trajectory"),
@@ -40,6 +40,8 @@ rule tabulate_fragility:
     threads: 1
     resources:
         mem_mb=table_memory,
+    params:
+        code=modules("tabulate_fragility"),
     message:
         "Tables of the fragility of {wildcards.model} for {wildcards.dataset}"
     script:
@@ -49,7 +51,6 @@ rule tabulate_fragility:
 rule join_table:
     input:
         parts=parts,
-        code=modules("join_table"),
     output:
         table=LAYOUT.table("{table}"),
     log:
@@ -63,6 +64,8 @@ rule join_table:
     threads: 1
     resources:
         mem_mb=table_memory,
+    params:
+        code=modules("join_table"),
     message:
         "Joining the parts of table {wildcards.table}"
     script:

@@ -84,7 +84,9 @@ def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int
 
 def _read_model(directory: Path, dtype: torch.dtype) -> tuple[nn.Module, dict[str, Any]]:
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # one bar a checkpoint is the caller's to show
     if not (directory / "config.json").is_file():
         raise ModelError(
             f"{directory}: no config.json there; a model directory has one beside its *.safetensors"

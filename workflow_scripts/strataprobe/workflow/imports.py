@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from strataprobe.files import sha256_file, sha256_json
+
 PACKAGE = "strataprobe"
 
 
@@ -29,6 +31,18 @@ def script_files(script: Path) -> list[Path]:
                     found.add(path)
                     waiting.append(path)
     return [script, *sorted(found)]
+
+
+def checksum(script: Path) -> str:
+    """One SHA-256 over `script_files`: over each file's place beside the script, and its bytes."""
+    return sha256_json(
+        {path.relative_to(script.parent).as_posix(): _sha256(path) for path in script_files(script)}
+    )
+
+
+@cache
+def _sha256(path: Path) -> str:
+    return sha256_file(path)
 
 
 @cache
