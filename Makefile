@@ -9,6 +9,10 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 # The figure to have first, while the trajectory is still training.
 FIRST := results/figures/layers-smollm2.png
 
+# Packages are installed uncompiled (half the time until the first job) and compiled as they are imported: once, also
+# where the user's environment asks for no bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test lint report bench schema install install-dev clean-environment
 
 run: install
@@ -43,7 +47,6 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.installed: requirements.txt | $(VENV)/.python
-	@# Not compiled here: Python compiles what is imported, when it is, which halves the time until the first job.
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.txt
 	@touch $@
 
