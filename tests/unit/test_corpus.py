@@ -10,6 +10,7 @@ import yaml
 
 from strataprobe.errors import StrataprobeError
 from strataprobe.pretraining import corpus
+from strataprobe.pretraining.train import HELDOUT_EVERY
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources/corpora/nano"
@@ -147,3 +148,10 @@ def test_a_faulty_grammar_is_named(tmp_path, name, change, message) -> None:
 def test_missing_files_are_all_named(tmp_path) -> None:
     with pytest.raises(StrataprobeError, match="4 problems"):
         corpus.generate(tmp_path, seed=1, documents=1)
+
+
+def test_held_out_documents_are_of_all_kinds_in_proportion(documents) -> None:
+    """Strides with a common factor would hold out one kind of document alone."""
+    heldout = documents[HELDOUT_EVERY - 1 :: HELDOUT_EVERY]
+    tailed = [sum(", and " in text for text in kind) / len(kind) for kind in (documents, heldout)]
+    assert abs(tailed[0] - tailed[1]) < 0.08
