@@ -10,7 +10,7 @@ import yaml
 
 from strataprobe.errors import StrataprobeError
 from strataprobe.pretraining import corpus
-from strataprobe.pretraining.train import HELDOUT_EVERY
+from strataprobe.pretraining.data import HELDOUT_EVERY
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources/corpora/nano"

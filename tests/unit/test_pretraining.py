@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from strataprobe.errors import ModelError
-from strataprobe.pretraining import corpus, tokenizer, train
+from strataprobe.pretraining import corpus, data, tokenizer, train
 
 ROOT = Path(__file__).resolve().parents[2]
 RESOURCES = ROOT / "resources" / "corpora" / "nano"
@@ -214,7 +214,7 @@ def test_training_lowers_the_held_out_loss_below_the_unigram_entropy(tmp_path):
     settings["checkpoints"] = [0, 120]
     settings["training"]["batch_size"] = 16
     run(tmp_path / "out", tmp_path / "scratch", settings)
-    _, rows, heldout = train.prepare(settings, RESOURCES)
+    _, rows, heldout = data.prepare(settings, RESOURCES)
     counts = np.bincount(rows.ravel(), minlength=400) + 1.0
     unigram = -np.log(counts / counts.sum())[heldout[:, 1:]].mean()
     curve = list(csv.DictReader((tmp_path / "out" / "loss.csv").open()))
@@ -292,17 +292,17 @@ def test_a_vocabulary_that_cannot_be_is_refused(size, reason):
 
 
 def test_rows_begin_where_a_document_begins_and_hold_no_padding():
-    rows = train.pack([[1, 5, 6], [1, 7, 8, 9, 10], [1, 11, 12, 13], [1, 3]], 5)
+    rows = data.pack([[1, 5, 6], [1, 7, 8, 9, 10], [1, 11, 12, 13], [1, 3]], 5)
     assert rows.tolist() == [[1, 5, 6, 2, 1], [1, 11, 12, 13, 2]]
-    assert train.pack([[1, 3]], 5).shape == (0, 5)
+    assert data.pack([[1, 3]], 5).shape == (0, 5)
 
 
 def test_every_row_is_seen_once_a_pass_and_a_step_does_not_depend_on_earlier_ones():
-    steps = [train.batch_rows(10, 4, 7, step) for step in range(1, 6)]
+    steps = [data.batch_rows(10, 4, 7, step) for step in range(1, 6)]
     assert sorted(np.concatenate(steps)[:10]) == list(range(10))
     assert sorted(np.concatenate(steps)[10:]) == list(range(10))
-    assert train.batch_rows(10, 4, 7, 5).tolist() == steps[4].tolist()
-    assert train.batch_rows(10, 10, 7, 1).tolist() != train.batch_rows(10, 10, 8, 1).tolist()
+    assert data.batch_rows(10, 4, 7, 5).tolist() == steps[4].tolist()
+    assert data.batch_rows(10, 10, 7, 1).tolist() != data.batch_rows(10, 10, 8, 1).tolist()
 
 
 def test_torch_is_left_as_it_was_found(undisturbed):

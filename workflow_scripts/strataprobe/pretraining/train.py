@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,65 +17,20 @@ import numpy as np
 
 from strataprobe.errors import ModelError
 from strataprobe.files import atomic, sha256_file, sha256_json
-from strataprobe.pretraining import corpus, tokenizer
+from strataprobe.pretraining import tokenizer
+from strataprobe.pretraining.data import batch_rows, prepare
+from strataprobe.pretraining.model import build_model, next_token_loss
 
 if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
-    from transformers import Olmo2ForCausalLM
 
-# One document in this many is kept out of training, to measure the loss on. A prime, so that the corpus's own
-# kinds of documents, each one in so many, are among them in proportion.
-HELDOUT_EVERY = 61
-# Held-out sequences measured at every checkpoint: enough for two digits of loss, 0.06 s each time.
-HELDOUT_SEQUENCES = 16
 # The second momentum is longer than OLMo 2's 0.95 (arXiv 2501.00656, section 3): in a run this short a rare
 # word's few gradients would otherwise be steps of full size in directions of chance.
 BETAS = (0.9, 0.99)
 # With the cosine schedule the rate ends at this share of its peak.
 FINAL_RATE = 0.1
-# OLMo 2 normalises what each block adds to the residual stream. Begun at scale 1 beside embeddings of 0.02,
-# the blocks' first outputs would drown the token itself and a short run would spend itself on digging it out.
-EMBEDDING_STD = 0.05
-BRANCH_SCALE = 0.1
 LOSS_COLUMNS = "step,loss,learning_rate,tokens,heldout_loss"
-
-
-def pack(encoded: Iterable[Sequence[int]], length: int) -> np.ndarray:
-    """Documents joined into rows without padding; each row begins where a document begins.
-
-    What does not fit into a row is left out, so a row's first token is always `<bos>`, as it is when
-    the model is measured.
-
-    Args:
-        encoded: token ids of each document, `<bos>` first.
-        length: tokens a row.
-
-    Returns:
-        (rows, length) uint16.
-    """
-    rows: list[list[int]] = []
-    row: list[int] = []
-    for ids in encoded:
-        row.extend((*ids, tokenizer.EOS_ID))
-        if len(row) >= length:
-            rows.append(row[:length])
-            row = []
-    return np.array(rows, dtype=np.uint16).reshape(-1, length)
-
-
-def batch_rows(rows: int, batch_size: int, seed: int, step: int) -> np.ndarray:
-    """Which rows step `step` (from 1) is trained on: (batch_size,) indices, a function of its arguments.
-
-    Each pass over the rows has its own order, drawn by a counter-based generator keyed (seed, pass).
-    """
-    wanted = np.arange((step - 1) * batch_size, step * batch_size)
-    passes, places = np.divmod(wanted, rows)
-    chosen = np.empty(batch_size, dtype=np.int64)
-    for number in np.unique(passes):
-        order = np.random.Generator(np.random.Philox(key=[seed, number])).permutation(rows)
-        chosen[passes == number] = order[places[passes == number]]
-    return chosen
 
 
 def learning_rate(step: int, last_step: int, training: dict[str, Any]) -> float:
@@ -88,74 +42,6 @@ def learning_rate(step: int, last_step: int, training: dict[str, Any]) -> float:
         return peak
     done = (step - warmup) / max(1, last_step - warmup)
     return peak * (FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * done)))
-
-
-def build_model(settings: dict[str, Any], seed: int) -> "Olmo2ForCausalLM":
-    """A new OLMo-2 model with tied embeddings; its weights are a function of (architecture, seed)."""
-    import torch
-    from transformers import Olmo2Config, Olmo2ForCausalLM
-
-    shape = settings["architecture"]
-    config = Olmo2Config(
-        vocab_size=shape["vocab_size"],
-        hidden_size=shape["hidden_size"],
-        intermediate_size=shape["intermediate_size"],
-        num_hidden_layers=shape["layers"],
-        num_attention_heads=shape["heads"],
-        max_position_embeddings=shape["max_positions"],
-        tie_word_embeddings=True,
-        attention_dropout=0.0,
-        attn_implementation="sdpa",
-        pad_token_id=tokenizer.PAD_ID,
-        bos_token_id=tokenizer.BOS_ID,
-        eos_token_id=tokenizer.EOS_ID,
-    )
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        model = Olmo2ForCausalLM(config).to(torch.float32)
-        model.model.embed_tokens.weight.normal_(std=EMBEDDING_STD)
-        model.model.embed_tokens.weight[tokenizer.PAD_ID] = 0
-        for block in model.model.layers:
-            block.post_attention_layernorm.weight.fill_(BRANCH_SCALE)
-            block.post_feedforward_layernorm.weight.fill_(BRANCH_SCALE)
-    return model
-
-
-def next_token_loss(model: "Olmo2ForCausalLM", rows: "torch.Tensor") -> "torch.Tensor":
-    """Mean next-token cross-entropy (nats) of rows (n, length + 1)."""
-    states = model.model(input_ids=rows[:, :-1], use_cache=False).last_hidden_state
-    return _head_loss().apply(states.flatten(0, 1), model.lm_head.weight, rows[:, 1:].flatten())
-
-
-@cache
-def _head_loss() -> type["torch.autograd.Function"]:
-    """Head and cross-entropy in one step that holds the logits once.
-
-    The gradient of the logits, (softmax - one-hot) / n, is written over them while they are there:
-    a tenth faster than autograd, which keeps log-probabilities and takes their exponential again.
-    """
-    import torch
-
-    class HeadLoss(torch.autograd.Function):
-        @staticmethod
-        def forward(context, states, weight, targets):
-            logits = states @ weight.T
-            logits -= logits.amax(dim=1, keepdim=True)
-            chosen = logits.gather(1, targets[:, None])
-            total = logits.exp_().sum(dim=1, keepdim=True)
-            loss = (total.log() - chosen).mean()
-            logits /= total * len(targets)
-            one = torch.full_like(chosen, -1 / len(targets))
-            context.save_for_backward(logits.scatter_add_(1, targets[:, None], one), states, weight)
-            return loss
-
-        @staticmethod
-        def backward(context, upstream):
-            slope, states, weight = context.saved_tensors
-            slope = slope * upstream if upstream != 1 else slope
-            return slope @ weight, slope.T @ states, None
-
-    return HeadLoss
 
 
 class Run:
@@ -317,29 +203,6 @@ def _reproducible(threads: int) -> Iterator[None]:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
         torch.utils.deterministic.fill_uninitialized_memory = filled
-
-
-def prepare(settings: dict[str, Any], resources: Path) -> tuple["Tokenizer", np.ndarray, np.ndarray]:
-    """Corpus and tokenizer of a run.
-
-    Returns:
-        The tokenizer, the training rows and the held-out rows, both (rows, sequence_length + 1) uint16.
-    """
-    documents = corpus.generate(resources, **settings["corpus"])
-    heldout = documents[HELDOUT_EVERY - 1 :: HELDOUT_EVERY]
-    kept = [text for index, text in enumerate(documents) if index % HELDOUT_EVERY != HELDOUT_EVERY - 1]
-    words = tokenizer.train(kept, settings["architecture"]["vocab_size"])
-    length = settings["training"]["sequence_length"] + 1
-    train_rows, heldout_rows = (
-        pack((encoding.ids for encoding in words.encode_batch_fast(texts)), length)
-        for texts in (kept, heldout)
-    )
-    if not len(train_rows) or not len(heldout_rows):
-        raise ModelError(
-            f"pretraining: {len(documents)} documents do not fill one training and one held-out sequence of "
-            f"{length - 1} tokens; raise corpus.documents"
-        )
-    return words, train_rows, heldout_rows[:HELDOUT_SEQUENCES]
 
 
 def _key(settings: dict[str, Any], seed: int, resources: Path) -> str:
