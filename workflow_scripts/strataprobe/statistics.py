@@ -4,6 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
+def finite(value: float) -> float | None:
+    """A float for JSON, None where it is not finite."""
+    return float(value) if np.isfinite(value) else None
+
+
 def rank_average(values: np.ndarray) -> np.ndarray:
     """Ranks from 1 along the last axis, ties given their mean rank."""
     order = np.argsort(values, axis=-1, kind="stable")

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from strataprobe.cache import ActivationCache
 from strataprobe.probes.store import Problem
 from strataprobe.probes.training import root_mean_square
+from strataprobe.statistics import finite
 
 
 def geometry(
@@ -40,9 +41,9 @@ def geometry(
             "mean_norm": float(norms[layer]),
             "first_token_share": float(share[layer]),
             "weight_norm": float(weight_norm[layer]),
-            "margin_mean": _finite(mean[layer]),
-            "margin_sd": _finite(sd[layer]),
-            "margin_over_rms": _finite(mean[layer] / rms[layer]),
+            "margin_mean": finite(mean[layer]),
+            "margin_sd": finite(sd[layer]),
+            "margin_over_rms": finite(mean[layer] / rms[layer]),
             "gaussian_critical_noise": (
                 float(np.sqrt(squared[layer])) if mean[layer] > 0 and squared[layer] > 0 else None
             ),
@@ -65,7 +66,3 @@ def first_token_share(cache: ActivationCache) -> np.ndarray:
     # h_1 / n = m - r (n - 1) / n, for r the mean of the other tokens.
     others = np.divide(along * (counts - 1) / counts, squared, out=np.ones_like(along), where=squared > 0)
     return (1 - others).mean(axis=1)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

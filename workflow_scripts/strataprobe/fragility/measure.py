@@ -18,6 +18,7 @@ from strataprobe.fragility.means import bands, extremes, means
 from strataprobe.fragility.noise import exact_accuracy, sampled_accuracy
 from strataprobe.probes.scores import score
 from strataprobe.probes.store import Problem, Trained
+from strataprobe.statistics import finite
 
 _CURVE_POINTS = 49
 UNITS = {
@@ -79,7 +80,7 @@ def measure(
                     "accuracy": ceiling_accuracy[layer].tolist(),
                     "continuous": ceiling_critical[layer].as_json(),
                 },
-                **{name: _finite(scores[name][layer]) for name in ("auc", "d_prime", "log_loss")},
+                **{name: finite(scores[name][layer]) for name in ("auc", "d_prime", "log_loss")},
             }
         )
     return layers, _summary(layers, settings, measured)
@@ -201,7 +202,7 @@ def _one(
         "grid_sampled": grid_critical_noise(sampled, clean, levels, threshold).as_json(),
         "grid_exact": grid_critical_noise(exact, clean, levels, threshold).as_json(),
         "continuous": {
-            **Critical(_finite(point), state).as_json(),
+            **Critical(finite(point), state).as_json(),
             "interval": statistics.percentile_interval(replicates),
         },
         "replicates": replicates,
@@ -267,7 +268,3 @@ def _without_curves(layer: dict[str, Any]) -> dict[str, Any]:
         for name, row in layer["controls"].items()
     }
     return {**layer, "controls": kept}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
