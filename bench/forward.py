@@ -6,6 +6,7 @@ from bench.outcome import Outcome, best_of, skipped
 from bench.setup import Setup
 from strataprobe import lm
 from strataprobe.capture import Settings, capture
+from strataprobe.capture.windows import longest_first
 from strataprobe.datasets.pairs import read_pairs
 
 NAME = "capture"
@@ -41,11 +42,12 @@ def measure(setup: Setup, repeats: int = 4) -> Outcome:
 
 
 def sorted_batches(loaded: lm.LoadedLM, texts: list[str], budget: int) -> list[dict[str, torch.Tensor]]:
-    """The batches capture forms in one window: longest first, at most `budget` padded tokens."""
-    tokens = sorted(loaded.encode(texts), key=len, reverse=True)
+    """The batches capture forms in one window: rows of texts that begin alike, longest first."""
+    tokens = loaded.encode(texts)
+    rows = longest_first(lm.plan_rows(tokens, range(len(tokens)), loaded.sharing_limit))
     batches = []
-    while tokens:
-        size = max(1, budget // len(tokens[0]))
-        batches.append(loaded.batch(tokens[:size]))
-        tokens = tokens[size:]
+    while rows:
+        size = max(1, budget // rows[0].length)
+        batches.append(lm.batch_rows(loaded, tokens, rows[:size])[0])
+        rows = rows[size:]
     return batches

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,12 @@ def load(directory, dtype="float32"):
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
     return load(save_tiny_model("llama", tmp_path_factory.mktemp("llama"), layers=3))
+
+
+@pytest.fixture(scope="module")
+def unshared(llama):
+    """One text a row, for tests that count rows."""
+    return replace(llama, sharing_limit=0)
 
 
 def captured(lm, texts=TEXTS, ids=None, **changes):
@@ -107,7 +114,8 @@ def test_decisions_do_not_depend_on_the_batch_in_any_dtype(dtype, tmp_path):
 
 
 def test_half_precision_states_are_averaged_in_float32(tmp_path):
-    lm = load(save_tiny_model("llama", tmp_path), "bfloat16")
+    # Text by text, in rows of their own: another shape would round the states themselves otherwise.
+    lm = replace(load(save_tiny_model("llama", tmp_path), "bfloat16"), sharing_limit=0)
     layers, _ = captured(lm, batch_tokens=1)
     expected = np.stack([states_alone(lm, text).mean(1) for text in TEXTS], axis=1)
     np.testing.assert_allclose(np.stack(list(layers.values()))[:, :, 0], expected, rtol=1e-5, atol=1e-6)
@@ -123,10 +131,10 @@ def test_a_real_token_with_the_pad_id_counts_in_the_mean(tmp_path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_non_finite_states_at_padding_reach_no_mean(value, llama):
-    clean, _ = captured(llama)
-    longest = max(len(tokens) for tokens in llama.encode(TEXTS))
-    lengths = sorted((len(tokens) for tokens in llama.encode(TEXTS)), reverse=True)
+def test_non_finite_states_at_padding_reach_no_mean(value, unshared):
+    clean, _ = captured(unshared)
+    longest = max(len(tokens) for tokens in unshared.encode(TEXTS))
+    lengths = sorted((len(tokens) for tokens in unshared.encode(TEXTS)), reverse=True)
 
     def spoil(_module, _args, output):
         spoiled = lm_room.first_tensor(output).clone()
@@ -134,21 +142,25 @@ def test_non_finite_states_at_padding_reach_no_mean(value, llama):
             spoiled[row, length:] = value
         return spoiled
 
-    with lm_room.attached([llama.blocks[-1].register_forward_hook(spoil)]):
-        spoiled, _ = captured(llama, batch_tokens=longest * len(TEXTS))
+    with lm_room.attached([unshared.blocks[-1].register_forward_hook(spoil)]):
+        spoiled, _ = captured(unshared, batch_tokens=longest * len(TEXTS))
     for name, states in clean.items():
         np.testing.assert_allclose(spoiled[name], states, atol=1e-5)
 
 
 def test_weights_over_tokens_are_what_each_position_says():
-    mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 0, 0, 0]])
-    weights = pooling_weights(mask, ("last", "mean", "word", "mean_rest"), torch.tensor([[2, 1], [1, 0]]))
-    third = 1 / 3
+    columns = [[np.array([2, 3, 4])], [np.array([0, 1]), np.array([0, 2])]]
+    places = np.array([[2, 1], [1, 0], [0, 1]])
+    weights = pooling_weights(columns, 5, ("last", "mean", "word", "mean_rest"), places)
+    third, nothing = 1 / 3, [0.0] * 5
     expected = [
-        [[0, 0, 0, 0, 1], [0, 0, third, third, third], [0, 0, 0, 1, 0], [0, 0, 0, 0.5, 0.5]],
-        [[0, 1, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]],
-    ]
-    torch.testing.assert_close(weights, torch.tensor(expected))
+        [[0, 0, 0, 0, 1], [0, 0, third, third, third], [0, 0, 0, 1, 0], [0, 0, 0, 0.5, 0.5], *[nothing] * 4],
+        [
+            [0, 1, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0],
+            [1, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0],
+        ],
+    ]  # fmt: skip
+    np.testing.assert_allclose(weights, np.array(expected), rtol=1e-6)
 
 
 def test_embed_is_what_enters_the_first_block_and_only_on_request(llama):
@@ -223,13 +235,13 @@ def test_windows_are_bounded_in_order_and_give_the_same_numbers(llama):
     np.testing.assert_allclose(states, np.tile(whole["layer_02"], (200, 1, 1)), atol=1e-5)
 
 
-def test_batches_are_formed_longest_first_within_the_token_budget(llama):
+def test_batches_are_formed_longest_first_within_the_token_budget(unshared):
     shapes = []
-    hook = llama.blocks[0].register_forward_hook(
+    hook = unshared.blocks[0].register_forward_hook(
         lambda _m, _a, out: shapes.append(lm_room.first_tensor(out).shape)
     )
     with lm_room.attached([hook]):
-        captured(llama, TEXTS * 3, ids=[str(i) for i in range(18)], batch_tokens=60)
+        captured(unshared, TEXTS * 3, ids=[str(i) for i in range(18)], batch_tokens=60)
     lengths = [shape[1] for shape in shapes]
     assert lengths == sorted(lengths, reverse=True)
     assert all(shape[0] * shape[1] <= 60 or shape[0] == 1 for shape in shapes)
@@ -239,8 +251,8 @@ def test_batches_are_formed_longest_first_within_the_token_budget(llama):
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("no"), RuntimeError("CUDA error: out of memory"), MemoryError()]
 )
-def test_out_of_memory_halves_the_batch_and_goes_on(error, llama):
-    clean, _ = captured(llama)
+def test_out_of_memory_halves_the_batch_and_goes_on(error, unshared):
+    clean, _ = captured(unshared)
     sizes = []
 
     def little_memory(_module, args, kwargs):
@@ -249,8 +261,8 @@ def test_out_of_memory_halves_the_batch_and_goes_on(error, llama):
         if size > 2:
             raise error
 
-    with lm_room.attached([llama.blocks[1].register_forward_pre_hook(little_memory, with_kwargs=True)]):
-        small, _ = captured(llama, batch_tokens=4096)
+    with lm_room.attached([unshared.blocks[1].register_forward_pre_hook(little_memory, with_kwargs=True)]):
+        small, _ = captured(unshared, batch_tokens=4096)
     assert sizes[:2] == [6, 3]
     assert sum(size for size in sizes if size <= 2) == 6
     for name, states in clean.items():

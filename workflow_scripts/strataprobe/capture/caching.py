@@ -65,7 +65,8 @@ def capture_provenance(
 ) -> dict[str, Any]:
     """What a cache belongs to: when any of it changes, the cache is stale.
 
-    Batch and window sizes are among the settings since they move the last bits of a state.
+    Batch and window sizes are among the settings, and whether texts that begin alike share a row, since they
+    move the last bits of a state.
     """
     return provenance(
         "capture",
@@ -78,4 +79,5 @@ def capture_provenance(
         dataset=dataset.name,
         dataset_sha256=dataset.items().sha256,
         layers=lm.n_layers,
+        shares_rows=lm.sharing_limit > 0,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,35 +12,39 @@ from strataprobe.lm import block_input, first_tensor
 MEAN, MEAN_REST, LAST = "mean", "mean_rest", "last"
 
 
-def pooling_weights(mask: Tensor, positions: Sequence[str], places: Tensor) -> Tensor:
-    """The weight of every token in every position's vector; padding has weight 0.
+def pooling_weights(
+    columns: Sequence[Sequence[np.ndarray]], width: int, positions: Sequence[str], places: np.ndarray
+) -> np.ndarray:
+    """The weight of every token in every position's vector; what is no token of the text has weight 0.
 
     Args:
-        mask: (texts, tokens), 1 at real tokens, which stand side by side.
+        columns: for each row of a batch, for each text in it, the column of each of the text's tokens.
+        width: columns of the batch.
         positions: p names.
         places: (texts, named) for the names other than mean and mean_rest, in their order: which of the
-            text's own tokens it is, counted from its first.
+            text's own tokens it is, counted from its first. Texts are in the order of the rows.
 
     Returns:
-        (texts, p, tokens) float32, each row summing to 1.
+        (rows, texts a row at most x p, width) float32. Each text's p rows sum to 1; a row that holds fewer
+        texts than another ends in zeros.
     """
-    rank = mask.cumsum(dim=1) * mask - 1  # a real token's number within its text; -1 at padding
-    real = (rank >= 0).float()
-    rest = (rank >= 1).float()
-    columns = iter(places.to(mask.device).unbind(dim=1))
-    weights = {
-        MEAN: real / real.sum(1, keepdim=True),
-        MEAN_REST: rest / rest.sum(1, keepdim=True).clamp(min=1),
-    }
-    rows = [weights[n] if n in weights else (rank == next(columns)[:, None]).float() for n in positions]
-    return torch.stack(rows, dim=1)
+    most = max(map(len, columns))
+    weights = np.zeros((len(columns), most, len(positions), width), dtype=np.float32)
+    texts = iter(places)
+    for row, members in enumerate(columns):
+        for member, own in enumerate(members):
+            named = iter(next(texts))
+            for position, name in enumerate(positions):
+                chosen = own if name == MEAN else own[1:] if name == MEAN_REST else own[[next(named)]]
+                weights[row, member, position, chosen] = 1 / max(1, len(chosen))
+    return weights.reshape(len(columns), most * len(positions), width)
 
 
 @dataclass
 class Pooler:
     """Turns each block's output into pooled vectors as it comes, and keeps nothing else of it.
 
-    `weights` is (texts, positions, tokens); `padding` (texts, tokens, 1) is None where there is none.
+    `weights` is (rows, vectors, tokens); `padding` (rows, tokens, 1) is None where there is none.
     """
 
     layers: int

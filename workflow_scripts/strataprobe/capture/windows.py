@@ -1,7 +1,8 @@
 """One forward pass over texts, of which only pooled vectors remain.
 
-Batches are formed by a budget of padded tokens over texts sorted by length, states are pooled inside the
-forward hook over the attention mask, and results come in windows of bounded size, in the texts' order.
+Texts that begin alike share a row, batches are formed by a budget of padded tokens over rows sorted by length,
+states are pooled inside the forward hook over each text's own tokens, and results come in windows of bounded
+size, in the texts' order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ import torch
 from strataprobe.capture.items import Items, Spans, prepare
 from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, pooling_weights
 from strataprobe.errors import ModelError, listing
-from strataprobe.lm import LoadedLM, attached, resolve_device
+from strataprobe.lm import LoadedLM, Row, attached, batch_rows, plan_rows, resolve_device
 
 EMBED = "embed"
 _SHOWN = 10
@@ -130,26 +131,27 @@ class _Run:
         self.names = [EMBED] * self.embed + [f"layer_{i:02d}" for i in range(self.lm.n_layers)]
 
     def window(self, start: int, stop: int) -> Window:
-        """Capture the items start..stop-1, the longest first, so that memory runs out early or never."""
+        """Capture the items start..stop-1."""
         tokens = self.items.tokens
         shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
         pooled = np.empty(shape, dtype=np.float32)
-        order = sorted(range(start, stop), key=lambda i: (-len(tokens[i]), i))
+        order = longest_first(plan_rows(tokens, range(start, stop), self.lm.sharing_limit))
         while order:
-            chosen = order[: max(1, self.budget // len(tokens[order[0]]))]
+            chosen = order[: max(1, self.budget // order[0].length)]
             result = self._try(chosen)
             if result is None:
-                self._halve(chosen)
+                order = self._shrink(chosen) + order[len(chosen) :]
                 continue
-            self._check_finite(result, chosen)
-            pooled[:, np.array(chosen) - start] = result
+            texts = [member for row in chosen for member in row.members]
+            self._check_finite(result, texts)
+            pooled[:, np.array(texts) - start] = result
             order = order[len(chosen) :]
-            self.progress(len(chosen))
+            self.progress(len(texts))
         counts = np.array([len(tokens[i]) for i in range(start, stop)], dtype=np.int32)
         return Window(start, stop, dict(zip(self.names, pooled, strict=True)), counts)
 
-    def _try(self, chosen: list[int]) -> np.ndarray | None:
-        """Pooled states (layers, chosen, positions, hidden) of one batch, or None if memory ran out."""
+    def _try(self, chosen: list[Row]) -> np.ndarray | None:
+        """Pooled states (layers, texts, positions, hidden) of one batch, or None if memory ran out."""
         try:
             return self._forward(chosen)
         except (RuntimeError, MemoryError) as error:
@@ -157,30 +159,36 @@ class _Run:
                 raise
         return None  # only here, out of the handler, is the traceback gone that held the batch's tensors
 
-    def _forward(self, chosen: list[int]) -> np.ndarray:
-        lm = self.lm
-        batch = lm.batch([self.items.tokens[i] for i in chosen])
-        mask = batch["attention_mask"]
-        weights = pooling_weights(mask, self.items.positions, torch.from_numpy(self.items.places[chosen]))
-        padded = len({len(self.items.tokens[i]) for i in chosen}) > 1
-        pooler = Pooler(
-            len(self.names), weights, (mask == 0).unsqueeze(-1) if padded else None, lm.hidden_size
-        )
+    def _forward(self, chosen: list[Row]) -> np.ndarray:
+        lm, items = self.lm, self.items
+        batch, columns = batch_rows(lm, items.tokens, chosen)
+        places = items.places[[member for row in chosen for member in row.members]]
+        width = batch["input_ids"].shape[1]
+        weights = torch.from_numpy(pooling_weights(columns, width, items.positions, places)).to(lm.device)
+        padded = len({row.length for row in chosen}) > 1
+        padding = (weights == 0).all(dim=1)[..., None] if padded else None
+        pooler = Pooler(len(self.names), weights, padding, lm.hidden_size)
         with torch.inference_mode(), attached(pooler.hooks(lm.blocks, self.embed)):
             lm.run_decoder(batch)
-            return pooler.pooled.cpu().numpy()
+            pooled = pooler.pooled.cpu().numpy()
+        vectors = pooled.reshape(len(self.names), len(chosen), -1, len(items.positions), lm.hidden_size)
+        held = np.arange(vectors.shape[2]) < np.array([[len(row.members)] for row in chosen])
+        return vectors[:, held]
 
-    def _halve(self, chosen: list[int]) -> None:
-        longest = len(self.items.tokens[chosen[0]])
-        if len(chosen) == 1:
-            raise ModelError(
-                f"{self.lm.name}: memory ran out on {self.items.ids[chosen[0]]} alone ({longest} "
-                f"tokens, {self.lm.dtype}, {self.lm.device}); a smaller dtype, a shorter text or more memory "
-                "would help"
-            )
-        self.budget = len(chosen) // 2 * longest
+    def _shrink(self, chosen: list[Row]) -> list[Row]:
+        """Halve the batch; a row that does not fit by itself is taken apart. Returns what is to be done."""
         if self.lm.device == "cuda":
             torch.cuda.empty_cache()
+        if len(chosen) > 1:
+            self.budget = len(chosen) // 2 * chosen[0].length
+            return chosen
+        (row,) = chosen
+        if len(row.members) > 1:
+            return longest_first(row.alone(self.items.tokens))
+        raise ModelError(
+            f"{self.lm.name}: memory ran out on {self.items.ids[row.members[0]]} alone ({row.length} tokens, "
+            f"{self.lm.dtype}, {self.lm.device}); a smaller dtype, a shorter text or more memory would help"
+        )
 
     def _check_finite(self, pooled: np.ndarray, chosen: list[int]) -> None:
         # NaN and inf survive any sum, and float64 holds the sum of any finite float32.
@@ -202,6 +210,11 @@ class _Run:
             f"{self.lm.name}: states are not finite from {layers[0]}{later} on, for {listed} "
             f"(dtype {self.lm.dtype}); {remedy}"
         )
+
+
+def longest_first(rows: list[Row]) -> list[Row]:
+    """The order in which rows are run, so that memory runs out early or never."""
+    return sorted(rows, key=lambda row: (-row.length, row.members))
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -1,13 +1,16 @@
 """Checkpoints from a model hub: a name is pinned to a commit once, and opened by that commit ever after.
 
 Only safetensors, JSON and tokenizer files are fetched; no code of a repository is ever run. The hub's
-client honours HF_ENDPOINT, HF_HOME and the user's own login; a token never enters a message.
+client honours HF_ENDPOINT, HF_HOME and the user's own login; a token never enters a message, nor does
+what else gives access: the query of a signed URL, or a login in front of a host.
 """
 
 import difflib
 import errno
 import glob
 import json
+import logging
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +41,7 @@ WAITS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
 _BUSY = (408, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 300.0
 _NEAREST = 5
+_URL = re.compile(r"(https?://)(?:[^\s/?#'\"]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?")
 
 T = TypeVar("T")
 
@@ -109,7 +113,8 @@ def fetch(repo: str, commit: str, *, files: Sequence[str] | None = None, endpoin
     Args:
         repo: "owner/name".
         commit: the full commit sha; a name that can move is refused.
-        files: exactly these; by default all top-level safetensors, JSON and tokenizer files.
+        files: exactly these, and where all are there already the hub is not asked for anything; by
+            default all top-level safetensors, JSON and tokenizer files.
         endpoint: the hub to ask instead of the configured one.
 
     Raises:
@@ -117,11 +122,14 @@ def fetch(repo: str, commit: str, *, files: Sequence[str] | None = None, endpoin
     """
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise CheckpointError(f"{repo}: {commit!r} is not a commit sha (40 hex digits); pin the ref first")
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     chosen = [glob.escape(name) for name in files] if files else ["*.safetensors", "*.json", *TOKENIZER_FILES]
 
     def download() -> Path:
+        cached = [try_to_load_from_cache(repo, name, revision=commit) for name in files or ()]
+        if cached and all(isinstance(path, str) for path in cached):
+            return Path(cached[0]).parent
         return Path(
             snapshot_download(
                 repo, revision=commit, allow_patterns=chosen, ignore_patterns=["*/*"], endpoint=endpoint
@@ -166,17 +174,43 @@ def _json(path: Path, place: str) -> dict[str, Any]:
 
 def _ask(question: Callable[[], T], repo: str, ref: str, endpoint: str | None, waits: Sequence[float]) -> T:
     """Ask the hub, again after a while when it is busy, and turn its refusals into our words."""
+    _keep_urls_out_of_the_log()
     for wait in (*waits, None):
         try:
             return question()
         except Exception as error:
             if isinstance(error, CheckpointError):
                 raise
+            _keep_urls_out_of_the_traceback(error)
             if wait is not None and _passing(error):
                 time.sleep(max(wait, _asked_to_wait(error)))
                 continue
             raise CheckpointError(_refusal(error, repo, ref, endpoint)) from error
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+def _keep_urls_out_of_the_log() -> None:
+    """Silence what the client and its HTTP library say of requests, unless the user set how much it says."""
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+    if not {"HF_HUB_VERBOSITY", "HF_DEBUG"} & os.environ.keys():
+        from huggingface_hub.utils.logging import set_verbosity_error
+
+        set_verbosity_error()
+
+
+def _keep_urls_out_of_the_traceback(error: BaseException) -> None:
+    """Cut the URLs in the messages of an error, and of all it came from, down to host and path."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        current = waiting.pop()
+        if current is not None and current not in seen:
+            seen.append(current)
+            waiting += [current.__cause__, current.__context__]
+            current.args = tuple(
+                _URL.sub(r"\1\2", part) if isinstance(part, str) else part for part in current.args
+            )
 
 
 def _status(error: BaseException) -> int | None:

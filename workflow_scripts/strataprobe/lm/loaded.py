@@ -24,7 +24,8 @@ class LoadedLM:
 
     `decoder` is the part that runs the blocks and the final norm, without the head: what capture runs.
     `head` is None for a model without output embeddings. `adds_bos` says whether the tokenizer puts its
-    BOS before a text. `max_tokens` is None where neither the model nor its tokenizer has a limit.
+    BOS before a text. `max_tokens` is None where neither the model nor its tokenizer has a limit. Sequences of
+    up to `sharing_limit` tokens may share a row where they begin alike (see `lm.rows`); 0 says none may.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LoadedLM:
     device: str
     dtype: str
     adds_bos: bool
+    sharing_limit: int = 0
 
     def encode(self, texts: Sequence[str], ids: Sequence[str] | None = None) -> list[list[int]]:
         """Token ids of each text, with exactly one BOS or none, as the tokenizer says.
@@ -121,7 +123,7 @@ class LoadedLM:
             Positions count real tokens from 0, so that padding on the left moves nothing.
         """
         longest = max(len(sequence) for sequence in sequences)
-        tokens = torch.full((len(sequences), longest), self._pad_id(), dtype=torch.int64)
+        tokens = torch.full((len(sequences), longest), self.pad_id, dtype=torch.int64)
         mask = torch.zeros_like(tokens)
         for row, sequence in enumerate(sequences):
             place = slice(0, len(sequence)) if side == "right" else slice(longest - len(sequence), longest)
@@ -131,7 +133,9 @@ class LoadedLM:
         parts = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions}
         return {name: part.to(self.device) for name, part in parts.items()}
 
-    def _pad_id(self) -> int:
+    @property
+    def pad_id(self) -> int:
+        """A token id to fill rows with; what stands there is never seen."""
         pad = self.tokenizer.pad_token_id
         return pad if pad is not None and pad < self.vocab_size else 0
 

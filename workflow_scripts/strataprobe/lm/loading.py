@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import torch
 from torch import nn
 
 from strataprobe.errors import ModelError, numbered
+from strataprobe.lm.checks import check_rows
 from strataprobe.lm.loaded import LoadedLM
-from strataprobe.lm.parts import Parts, check_padding, find_parts
+from strataprobe.lm.parts import Parts, find_parts
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -78,8 +80,7 @@ def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int
         dtype=dtype,
         adds_bos=adds_bos,
     )
-    check_padding(lm, sample)
-    return lm
+    return replace(lm, sharing_limit=check_rows(lm, sample))
 
 
 def _read_model(directory: Path, dtype: torch.dtype) -> tuple[nn.Module, dict[str, Any]]:
@@ -162,7 +163,7 @@ def _sample(directory: Path, tokenizer: Any) -> tuple[list[int], bool]:
     bos = tokenizer.bos_token_id
     tokens = tokenizer(_CHECK_TEXT, verbose=False)["input_ids"]
     plain = tokenizer(_CHECK_TEXT, add_special_tokens=False, verbose=False)["input_ids"]
-    if len(plain) < 2:
+    if len(plain) < 4:
         raise ModelError(f"{directory}: its tokenizer makes {len(plain)} tokens of {_CHECK_TEXT!r}")
     return tokens[:6], bos is not None and tokens[0] == bos and plain[0] != bos
 

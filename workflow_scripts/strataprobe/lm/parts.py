@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from strataprobe.errors import ModelError
-from strataprobe.lm.loaded import LoadedLM, attached, block_input, first_tensor, run_module
+from strataprobe.lm.loaded import attached, block_input, first_tensor, run_module
 
 
 @dataclass(frozen=True)
@@ -136,42 +136,3 @@ def _same(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None or a.shape != b.shape:
         return False
     return a is b or torch.allclose(a.float(), b.float(), rtol=1e-5, atol=1e-6, equal_nan=True)
-
-
-def check_padding(lm: LoadedLM, tokens: list[int]) -> None:
-    """Refuse a model whose states at real tokens depend on padding or on later tokens.
-
-    A text's activations must be the same alone and in any batch; a model that attends to later tokens, or
-    that does not heed the attention mask, would give others.
-
-    Raises:
-        ModelError: names the model, the first layer that differs and by how much.
-    """
-    short = tokens[: max(1, len(tokens) - 2)]
-    alone = _states(lm, [short])
-    together = _states(lm, [short, tokens])
-    # Half precision rounds otherwise in another batch shape; a model that looks ahead is far beyond this.
-    allowed = 1e-4 if lm.dtype == "float32" else 0.25
-    for layer, (one, two) in enumerate(zip(alone, together, strict=True)):
-        same = two[:, : len(short)]
-        if not bool(torch.isfinite(one).all() & torch.isfinite(same).all()):
-            return  # overflow on a real text is found, and named with its layer, when it is captured
-        difference = float(((same - one).norm(dim=(1, 2)) / one.norm()).max())
-        if difference > allowed:
-            raise ModelError(
-                f"{lm.name}: {type(lm.model).__name__} gives other states (by {difference:.1g}) at layer "
-                f"{layer:02d} when a text is padded or continued; only causal decoders that heed the "
-                "attention mask are read"
-            )
-
-
-def _states(lm: LoadedLM, sequences: list[list[int]]) -> list[Tensor]:
-    """(sequences, longest, d) float32 states after each block."""
-    states: list[Tensor] = []
-    hooks = [
-        b.register_forward_hook(lambda _m, _a, out: states.append(first_tensor(out).float()))
-        for b in lm.blocks
-    ]
-    with torch.inference_mode(), attached(hooks):
-        lm.run_decoder(lm.batch(sequences))
-    return states
