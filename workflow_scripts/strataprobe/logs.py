@@ -24,9 +24,12 @@ def job_log(path: str | os.PathLike[str]) -> Iterator[logging.Logger]:
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as log, _tee(2, log):
-        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s", force=True)
+        # Libraries say what is amiss, not each request they make; what we say ourselves is all kept.
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
+        ours = logging.getLogger("strataprobe")
+        ours.setLevel(logging.INFO)
         try:
-            yield logging.getLogger("strataprobe")
+            yield ours
         except StrataprobeError as error:
             log.write(traceback.format_exc().encode())
             print(f"\nerror: {error}", file=sys.stderr)

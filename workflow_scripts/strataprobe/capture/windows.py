@@ -1,8 +1,8 @@
 """One forward pass over texts, of which only pooled vectors remain.
 
-Texts that begin alike share a row, batches are formed by a budget of padded tokens over rows sorted by length,
-states are pooled inside the forward hook over each text's own tokens, and results come in windows of bounded
-size, in the texts' order.
+Texts that begin alike share a row, batches are formed by a budget of padded tokens over rows sorted by
+length, states are pooled inside the forward hook over each text's own tokens, and results come in windows of
+bounded size, in the texts' order.
 """
 
 from collections.abc import Callable, Iterator, Sequence

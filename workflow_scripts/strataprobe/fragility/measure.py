@@ -132,10 +132,9 @@ def _crossings(signed: np.ndarray, threshold: float, counts: np.ndarray) -> tupl
     """
     if not signed.any():
         return float("nan"), np.full(len(counts), np.nan)
-    return (
-        float(continuous_critical_noise(signed, threshold)[0]),
-        continuous_critical_noise(signed, threshold, counts),
-    )
+    once = np.ones_like(counts[:1])
+    found = continuous_critical_noise(signed, threshold, np.vstack([once, counts]))
+    return float(found[0]), found[1:]
 
 
 def _sample(

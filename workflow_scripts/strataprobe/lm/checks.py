@@ -14,7 +14,7 @@ _NO_LIMIT = 10**9
 
 
 def check_rows(lm: LoadedLM, tokens: list[int]) -> int:
-    """Refuse a model whose states at a text's tokens depend on padding or on later tokens; find `sharing_limit`.
+    """Refuse a model whose states depend on padding or on later tokens; find its `sharing_limit`.
 
     A text's activations must be the same alone and in any batch; a model that attends to later tokens, or
     that does not heed the attention mask, would give others.

@@ -24,8 +24,8 @@ class LoadedLM:
 
     `decoder` is the part that runs the blocks and the final norm, without the head: what capture runs.
     `head` is None for a model without output embeddings. `adds_bos` says whether the tokenizer puts its
-    BOS before a text. `max_tokens` is None where neither the model nor its tokenizer has a limit. Sequences of
-    up to `sharing_limit` tokens may share a row where they begin alike (see `lm.rows`); 0 says none may.
+    BOS before a text. `max_tokens` is None where neither the model nor its tokenizer has a limit.
+    Sequences of up to `sharing_limit` tokens may share a row where they begin alike (`lm.rows`); 0 says none.
     """
 
     name: str

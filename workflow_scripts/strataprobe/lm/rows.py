@@ -41,7 +41,7 @@ def plan_rows(tokens: Sequence[Sequence[int]], numbers: Sequence[int], limit: in
     Args:
         tokens: all sequences.
         numbers: which of them are to be placed; neighbours in this order may share a row.
-        limit: of tokens a sequence. One longer sequence, and all stay alone, since a batch has one kind of mask.
+        limit: of tokens a sequence. One longer one, and all stay alone, since a batch has one kind of mask.
     """
     rows: list[Row] = []
     joins = max((len(tokens[number]) for number in numbers), default=0) <= limit

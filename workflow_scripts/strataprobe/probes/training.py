@@ -12,6 +12,8 @@ from strataprobe.errors import ProbeError
 from strataprobe.probes.store import VARIANTS, Trained
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # torch.optim.Adam's defaults
+# Activations solved at once: what the caches of a core hold beside the weights.
+_CACHED_BYTES = 2**20
 
 
 def train(states: np.ndarray, labels: np.ndarray, *, seed: int, settings: dict[str, Any]) -> Trained:
@@ -68,9 +70,29 @@ def initial_weights(layers: int, hidden: int, seed: int) -> tuple[np.ndarray, np
 def _adam(
     states: np.ndarray, labels: np.ndarray, divisors: np.ndarray, seed: int, settings: dict[str, Any]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All layers and both variants in one loop over epochs: two batched matrix products a step."""
+    """Blocks of layers that fit into a processor's cache, each solved at once.
+
+    An epoch reads the activations twice, so from memory all layers at once would wait for it.
+    """
     layers, items, hidden = states.shape
     start, offset = initial_weights(layers, hidden, seed)
+    size = max(1, _CACHED_BYTES // (items * hidden * states.itemsize))
+    blocks = [slice(first, first + size) for first in range(0, layers, size)]
+    solved = [_adam_block(states[b], labels, divisors[:, b], start[b], offset[b], settings) for b in blocks]
+    weights, biases, train_loss = (np.concatenate(parts, axis=1) for parts in zip(*solved, strict=True))
+    return weights, biases, train_loss
+
+
+def _adam_block(
+    states: np.ndarray,
+    labels: np.ndarray,
+    divisors: np.ndarray,
+    start: np.ndarray,
+    offset: np.ndarray,
+    settings: dict[str, Any],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """These layers and both variants in one loop over epochs: two batched matrix products a step."""
+    items = states.shape[1]
     weights = np.repeat(start[:, :, None], len(VARIANTS), axis=2)  # (layers, hidden, variants)
     biases = np.repeat(offset[:, None, None], len(VARIANTS), axis=2)  # (layers, 1, variants)
     scale = (1 / divisors).T[:, None, :].astype(np.float32)  # (layers, 1, variants)
