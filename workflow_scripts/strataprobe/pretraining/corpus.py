@@ -17,11 +17,12 @@ from strataprobe.errors import StrataprobeError, listing
 CLASSES = ("vice", "virtue", "neutral")
 LOADED = "loaded"
 # A cue or tail keeps to the class of its scene this often; otherwise it takes another class's.
-_KEEPS = 0.94
+_KEEPS = 0.9
 # What follows or precedes a word of a loaded scene is, this often, what both loaded classes share.
 _SHARED = 0.5
-# A class word has a cue before it this often, a sentence a tail behind it this often.
-_CUED = 0.8
+# A class word has a cue before it this often, any other noun of the scene too, a sentence a tail behind it.
+_CUED = 0.5
+_TINTED = 0.5
 _TAILED = 0.4
 # A class word is taken from the scene's own foundation this often, else from any of the class.
 _OWN_FOUNDATION = 0.6
@@ -101,7 +102,7 @@ class _Scene:
         self._random = rng.random
         self.side = self._weighted(grammar.shares())
         self._own = self._one(grammar.words[self.side])
-        self._bound: dict[str, str] = {}
+        self._bound: dict[str, tuple[str, str]] = {}
         self._slot = ""
 
     def _one(self, choices: Sequence[Any]) -> Any:
@@ -131,7 +132,10 @@ class _Scene:
         return self._one([word for words in having for word in words])
 
     def _draw(self, symbol: str) -> str:
-        """What stands for a symbol; people, crowd, thing, place and time are drawn once a scene."""
+        """What stands for a symbol; people, crowd, thing, place and time are drawn once a scene.
+
+        A noun often has a cue of its own, so that it pays to keep the class in mind at every word.
+        """
         grammar = self._grammar
         if symbol == "w":
             kind = "noun" if self._slot.startswith("noun") else "other"
@@ -141,23 +145,28 @@ class _Scene:
             return self._one(grammar.banks[symbol])
         if symbol not in self._bound:
             self._bound[symbol] = self._bind(symbol)
-        return self._bound[symbol]
+        before, noun = self._bound[symbol]
+        tinted = before and self._random() < _TINTED
+        return f"{before}{self._one(grammar.cues[self._mood()]['noun'])} {noun}" if tinted else before + noun
 
-    def _bind(self, symbol: str) -> str:
+    def _bind(self, symbol: str) -> tuple[str, str]:
+        """A symbol's noun, and what stands before it: nothing before what takes no adjective."""
         common = self._grammar.common
         if symbol in ("A", "B"):
             return (
-                self._one(common["name"]) if self._random() < 0.25 else f"the {self._one(common['person'])}"
+                ("", self._one(common["name"]))
+                if self._random() < 0.25
+                else ("the ", self._one(common["person"]))
             )
         if symbol == "C":
-            return self._one(common["crowd"])
+            return "the ", self._one(common["crowd"]).removeprefix("the ")
         if symbol == "X":
-            return f"{self._one(_DETERMINERS)} {self._one(common['thing'])}"
+            return f"{self._one(_DETERMINERS)} ", self._one(common["thing"])
         if symbol == "T":
-            return self._one(self._grammar.times)
+            return "", self._one(self._grammar.times)
         if symbol == "town":
-            return self._one(common["town"])
-        return f"{self._one(_WHERE)} the {self._one(common['place'])}"
+            return "", self._one(common["town"])
+        return f"{self._one(_WHERE)} the ", self._one(common["place"])
 
     def fill(self, frame: list[str]) -> str:
         """A cut frame with its symbols drawn."""
