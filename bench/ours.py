@@ -3,7 +3,9 @@
 `python -m bench.ours JOB.json` runs it as a process of its own.
 """
 
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from strataprobe.lm.memory import keep_freed_memory
 
 
 def run(job: dict[str, Any]) -> None:
-    """Capture once, then measure every seed from the same cache."""
+    """Capture once, then measure every seed from the same cache, as many at a time as there are threads."""
     out, stages = Path(job["out"]), job["stages"]
     settings = Settings(**stages["capture"])
     identity = checkpoints.identify_directory(
@@ -24,15 +26,24 @@ def run(job: dict[str, Any]) -> None:
     dataset = read_pairs(job["dataset"], "moral")
     loaded = lm.load(job["checkpoint"], dtype=settings.dtype, device=settings.device)
     capture_dataset(loaded, dataset, out / "moral.h5", identity=identity, settings=settings)
+    jobs = [(out, seed, stages, identity) for seed in job["seeds"]]
+    if len(jobs) == 1:
+        measure(*jobs[0])
+        return
+    # Seeds are jobs of their own in the workflow; forked, they need not load anything again.
+    with ProcessPoolExecutor(job["threads"], multiprocessing.get_context("fork")) as pool:
+        list(pool.map(measure, *zip(*jobs, strict=True)))
+
+
+def measure(out: Path, seed: int, stages: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Probes and fragility of one seed, written as the workflow writes them."""
     with cache.open_activations(out / "moral.h5") as acts:
-        for seed in job["seeds"]:
-            measure(acts, out / f"seed{seed}", seed, stages, identity)
+        _measure(acts, out / f"seed{seed}", seed, stages, identity)
 
 
-def measure(
+def _measure(
     acts: cache.ActivationCache, out: Path, seed: int, stages: dict[str, Any], identity: dict[str, Any]
 ) -> None:
-    """Probes and fragility of one seed, written as the workflow writes them."""
     probe, noise = stages["probe"], stages["fragility"]
     problem = probes.Problem.of(
         acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]

@@ -75,23 +75,23 @@ def test_bare_pass_runs_the_batches_capture_runs(tiny, monkeypatch):
     from strataprobe import lm
     from strataprobe.capture import Settings, capture
 
-    shapes: list[tuple[int, ...]] = []
-    plain_batch = lm.LoadedLM.batch
+    run: list[str] = []
+    plain = lm.LoadedLM.run_decoder
 
-    def noted(self, sequences, side="right"):
-        made = plain_batch(self, sequences, side)
-        shapes.append(tuple(made["input_ids"].shape))
-        return made
+    def noted(self, batch, **extra):
+        run.append(str({name: part.tolist() for name, part in batch.items()}))
+        return plain(self, batch, **extra)
 
     loaded = lm.load(tiny.checkpoint, dtype="float32", device="cpu")
-    texts = [json.loads(line)["positive"] for line in tiny.dataset.read_text().splitlines()]
-    monkeypatch.setattr(lm.LoadedLM, "batch", noted)
+    pairs = [json.loads(line) for line in tiny.dataset.read_text().splitlines()]
+    texts = [text for pair in pairs for text in (pair["positive"], pair["negative"])]
+    monkeypatch.setattr(lm.LoadedLM, "run_decoder", noted)
     settings = Settings(**{**tiny.stages["capture"], "batch_tokens": 100})
     list(capture(loaded, texts, ids=texts, settings=settings))
-    captured, shapes[:] = list(shapes), []
-    forward.sorted_batches(loaded, texts, 100)
-    assert shapes == captured
-    assert len(shapes) > 1
+    bare = forward.sorted_batches(loaded, texts, 100)
+    assert [str({name: part.tolist() for name, part in batch.items()}) for batch in bare] == run
+    assert len(run) > 1
+    assert any("attention_mask': [[[[" in batch for batch in run)  # some rows are shared
 
 
 def test_capture_comparison_runs_on_a_tiny_model(tiny):

@@ -21,11 +21,22 @@ def run(log, body):
     )
 
 
+def test_what_libraries_say_of_their_every_step_stays_out(tmp_path):
+    log = tmp_path / "rule.log"
+    done = run(
+        log,
+        "logging.getLogger('httpx').info('GET /x?signature=1')\nlogging.getLogger('lib').warning('careful')\n"
+        "logging.getLogger('strataprobe').info('ours')",
+    )
+    for said, times in (("signature", 0), ("careful", 1), ("ours", 1)):
+        assert done.stderr.count(said) == log.read_text().count(said) == times
+
+
 def test_print_logging_and_c_level_output_reach_terminal_and_log(tmp_path):
     log = tmp_path / "logs" / "rule.log"
     done = run(
         log,
-        "print('by print', file=sys.stderr)\nlogging.info('by logging')\nos.write(2, b'by descriptor\\n')\n"
+        "print('by print', file=sys.stderr)\nlogging.getLogger('strataprobe.x').info('by logging')\nos.write(2, b'by descriptor\\n')\n"
         "os.system('echo by a child >&2')",
     )
     assert done.returncode == 0
