@@ -5,9 +5,11 @@
 
 import multiprocessing
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from strataprobe import cache, checkpoints, files, fragility, lm, probes
 from strataprobe.capture import Settings
@@ -20,31 +22,50 @@ def run(job: dict[str, Any]) -> None:
     """Capture once, then measure every seed from the same cache, as many at a time as there are threads."""
     out, stages = Path(job["out"]), job["stages"]
     settings = Settings(**stages["capture"])
-    identity = checkpoints.identify_directory(
-        job["checkpoint"], model="bench", revision="main", step=None, source="local", layers=None
-    )
     dataset = read_pairs(job["dataset"], "moral")
-    loaded = lm.load(job["checkpoint"], dtype=settings.dtype, device=settings.device)
+    with ThreadPoolExecutor(1) as beside:  # checksums, while the model is loaded
+        checksums = beside.submit(
+            checkpoints.identify_directory,
+            job["checkpoint"], model="bench", revision="main", step=None, source="local", layers=None,
+        )  # fmt: skip
+        loaded = lm.load(job["checkpoint"], dtype=settings.dtype, device=settings.device)
+        identity = checksums.result()
     capture_dataset(loaded, dataset, out / "moral.h5", identity=identity, settings=settings)
-    jobs = [(out, seed, stages, identity) for seed in job["seeds"]]
-    if len(jobs) == 1:
-        measure(*jobs[0])
-        return
-    # Seeds are jobs of their own in the workflow; forked, they need not load anything again.
-    with ProcessPoolExecutor(job["threads"], multiprocessing.get_context("fork")) as pool:
-        list(pool.map(measure, *zip(*jobs, strict=True)))
-
-
-def measure(out: Path, seed: int, stages: dict[str, Any], identity: dict[str, Any]) -> None:
-    """Probes and fragility of one seed, written as the workflow writes them."""
     with cache.open_activations(out / "moral.h5") as acts:
-        _measure(acts, out / f"seed{seed}", seed, stages, identity)
+        acts.stack("mean"), acts.stack("mean_rest")
+        if len(job["seeds"]) == 1:
+            measure(acts, out, job["seeds"][0], stages, identity)
+            return
+        # Seeds are jobs of one core each in the workflow; forked, they need not load anything again.
+        fork = multiprocessing.get_context("fork")
+        workers = [
+            fork.Process(
+                target=measure_all, args=(acts, out, job["seeds"][first :: job["threads"]], stages, identity)
+            )
+            for first in range(job["threads"])
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        if any(worker.exitcode for worker in workers):
+            raise RuntimeError("a seed could not be measured; see above")
 
 
-def _measure(
+def measure_all(
+    acts: cache.ActivationCache, out: Path, seeds: list[int], stages: dict[str, Any], identity: dict[str, Any]
+) -> None:
+    """These seeds, one after the other, on one core."""
+    with threadpool_limits(1):
+        for seed in seeds:
+            measure(acts, out, seed, stages, identity)
+
+
+def measure(
     acts: cache.ActivationCache, out: Path, seed: int, stages: dict[str, Any], identity: dict[str, Any]
 ) -> None:
-    probe, noise = stages["probe"], stages["fragility"]
+    """Probes and fragility of one seed, written as the workflow writes them."""
+    out, probe, noise = out / f"seed{seed}", stages["probe"], stages["fragility"]
     problem = probes.Problem.of(
         acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
     )

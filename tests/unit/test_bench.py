@@ -147,6 +147,7 @@ def test_seeds_are_measured_alike_alone_and_with_others(tiny, tmp_path):
             "dataset": str(tiny.dataset),
             "stages": tiny.stages,
             "seeds": seeds,
+            "threads": 2,
             "out": str(tmp_path / name),
         }
         ours.run(job)

@@ -36,7 +36,8 @@ def test_print_logging_and_c_level_output_reach_terminal_and_log(tmp_path):
     log = tmp_path / "logs" / "rule.log"
     done = run(
         log,
-        "print('by print', file=sys.stderr)\nlogging.getLogger('strataprobe.x').info('by logging')\nos.write(2, b'by descriptor\\n')\n"
+        "print('by print', file=sys.stderr)\nlogging.getLogger('strataprobe.x').info('by logging')\n"
+        "os.write(2, b'by descriptor\\n')\n"
         "os.system('echo by a child >&2')",
     )
     assert done.returncode == 0

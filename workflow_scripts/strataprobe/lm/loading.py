@@ -12,6 +12,7 @@ from torch import nn
 from strataprobe.errors import ModelError, numbered
 from strataprobe.lm.checks import check_rows
 from strataprobe.lm.loaded import LoadedLM
+from strataprobe.lm.memory import collection_paused
 from strataprobe.lm.parts import Parts, find_parts
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -54,8 +55,9 @@ def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int
     if dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is unknown; one of {', '.join(DTYPES)} would be right")
     place = resolve_device(device)
-    model, info = _read_model(directory, DTYPES[dtype])
-    tokenizer = _read_tokenizer(directory)
+    with collection_paused():
+        model, info = _read_model(directory, DTYPES[dtype])
+        tokenizer = _read_tokenizer(directory)
     config = model.config.get_text_config()
     _check_weights(directory, model, info, dtype)
     model = model.to(place)
