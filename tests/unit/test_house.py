@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from strataprobe.datasets.gates import check
 from strataprobe.datasets.pairs import read_pairs
-from strataprobe.datasets.quality import check_moral_pairs
 
 ROOT = Path(__file__).parents[2]
 PINNED = dict(
@@ -33,7 +33,7 @@ def test_every_requirement_is_pinned() -> None:
 
 def test_the_shipped_moral_set_passes_every_gate() -> None:
     dataset = read_pairs(ROOT / "resources/datasets/moral.jsonl", "moral")
-    gates = check_moral_pairs(dataset, ROOT / "resources/datasets/moral_keywords.txt")
+    gates = check(dataset, profile="moral", keywords=ROOT / "resources/datasets/moral_keywords.txt")
     assert len(dataset.pairs) == 240
     assert {group: dataset.groups.count(group) for group in set(dataset.groups)} == {
         f"{one}_{other}": 40

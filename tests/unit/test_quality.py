@@ -1,96 +1,42 @@
-"""Quality gates: each one fails on the fault it is there for, and on nothing else."""
+"""Measures of a pair against counts by hand; lists of words against what they must and must not know."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from strataprobe.datasets.pairs import Pair, PairsDataset
+from strataprobe.datasets.pairs import Pair
 from strataprobe.datasets.quality import (
     STOPWORDS,
-    MoralGates,
-    check_moral_pairs,
+    alphabetic_tokens,
     content_overlap,
+    contrast_sides,
     count_words,
+    function_words,
     length_ratio,
     read_keywords,
     swapped,
 )
 from strataprobe.errors import DatasetError
 
-SHIPPED = Path(__file__).parents[2] / "resources" / "datasets" / "moral_keywords.txt"
-
-SENTENCES = [
-    ("The porter {} the duchess near the old harbor gate.", "betrayed", "followed"),
-    ("After lunch, Kofi {} a parcel from the warehouse.", "stole", "fetched"),
-    ("Most sailors found the new captain rather {}.", "cruel", "quiet"),
-    ("We {} our cousin in Lima last summer.", "nursed", "called"),
-]
-GATES = MoralGates(distinct_words=2)
+DATASETS = Path(__file__).parents[2] / "resources" / "datasets"
+SHIPPED = DATASETS / "moral_keywords.txt"
 
 
-def make(number, group, sentence, loaded, neutral):
-    return Pair(
-        id=f"{group}{number}",
-        positive=sentence.format(loaded),
-        negative=sentence.format(neutral),
-        group=group,
-        contrast=[loaded, neutral],
-    )
+def pair(positive, negative, contrast=()):
+    return Pair(id="x", positive=positive, negative=negative, group="g", contrast=list(contrast))
 
 
-@pytest.fixture
-def good():
-    return [make(n, "ab"[n % 2], *row) for n, row in enumerate(SENTENCES)]
-
-
-@pytest.fixture
-def keywords(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("# a remark\nbetray*  # with another\n\nevil\n", encoding="utf-8")
-    return path
-
-
-def check(pairs, keywords, gates=GATES):
-    dataset = PairsDataset(name="mine", path="mine.jsonl", pairs=tuple(pairs), sha256="0" * 64)
-    return {gate.name: gate for gate in check_moral_pairs(dataset, keywords, gates)}
-
-
-def failed(pairs, keywords, gates=GATES):
-    return {name: gate for name, gate in check(pairs, keywords, gates).items() if not gate.passed}
-
-
-def changed(pairs, index, **fields):
-    return [p.model_copy(update=fields) if i == index else p for i, p in enumerate(pairs)]
-
-
-def test_a_sound_set_passes_every_gate(good, keywords):
-    assert failed(good, keywords) == {}
-    assert len(check(good, keywords)) == 12
-
-
-def test_a_half_much_longer_than_the_other_is_found(good, keywords):
-    long = "Porters said it, well, {} and so it was."
-    pairs = changed(good, 0, positive=long.format("x" * 40), negative=long.format("no"))
-    gate = failed(pairs, keywords)["length_ratio_at_most"]
-    assert gate.worst == ["a0: 1.95"]
-    assert gate.value == pytest.approx(78 / 40)
-
-
-def test_sentences_too_short_or_too_long_are_found_by_side(good, keywords):
-    pairs = changed(good, 1, negative="Kofi fetched - a parcel.")
-    pairs = changed(pairs, 2, positive="word " * 17)
-    found = failed(pairs, keywords)
-    assert found["words_at_least"].worst == ["b1:negative: 4"]
-    assert found["words_at_most"].worst == ["a2:positive: 17"]
-
-
-def test_a_pair_that_shares_too_little_content_is_found(good, keywords):
-    # Content words: porter, betrayed, duchess | porter, met, duke: 1 of 3 is shared.
-    pairs = changed(
-        good, 0, positive="The porter betrayed the duchess then.", negative="The porter met the duke then."
-    )
-    assert failed(pairs, keywords)["content_overlap_at_least"].worst == ["a0: 0.333"]
+@pytest.mark.parametrize(
+    ("sentence", "loaded", "neutral"),
+    [
+        ("The porter {} the duchess near the old harbor gate.", "betrayed", "followed"),
+        ("Most sailors found the new captain rather {}.", "cruel", "quiet"),
+        ("He is {}, they say.", "well-bred", "ill"),
+    ],
+)
+def test_the_swapped_word_is_given_without_the_marks_around_it(sentence, loaded, neutral):
+    both = pair(sentence.format(loaded), sentence.format(neutral), [loaded, neutral])
+    assert swapped(both) == (loaded, neutral)
 
 
 @pytest.mark.parametrize(
@@ -104,104 +50,28 @@ def test_a_pair_that_shares_too_little_content_is_found(good, keywords):
         "The porter betrayed the duchess near the old harbor gate.",
     ],
 )
-def test_any_difference_but_one_swapped_word_is_found(good, keywords, negative):
-    gate = failed(changed(good, 0, negative=negative), keywords)["pairs_not_differing_in_one_word_at_most"]
-    assert gate.value == 1
-    assert gate.worst[0].startswith("a0: ")
+def test_any_difference_but_one_word_is_no_swap(negative):
+    assert swapped(pair("The porter betrayed the duchess near the old harbor gate.", negative)) is None
 
 
-def test_the_swapped_word_is_given_without_the_marks_around_it(good):
-    assert [swapped(p) for p in good] == [(loaded, neutral) for _, loaded, neutral in SENTENCES]
-    assert swapped(make(0, "a", "He is {}, they say.", "well-bred", "ill")) == ("well-bred", "ill")
-
-
-def test_contrast_words_that_do_not_stand_for_the_difference_are_found(good, keywords):
-    for wrong in (["followed", "betrayed"], ["betrayed"], []):
-        found = failed(changed(good, 0, contrast=wrong), keywords)
-        assert list(found) == ["contrast_not_the_words_that_differ_at_most"]
-
-
-def test_a_moral_word_anywhere_on_the_neutral_side_is_found_and_named(good, keywords):
-    sentence = "The porter {} the betrayer's sister, an Evil one."
-    found = failed([make(0, "a", sentence, "slew", "met"), *good[1:]], keywords)
-    assert found["moral_keywords_on_the_neutral_side_at_most"].worst == [
-        "a0: 'betrayer's' (betray*)",
-        "a0: 'Evil' (evil)",
-    ]
-    assert list(found) == ["moral_keywords_on_the_neutral_side_at_most"]
-
-
-def test_a_sentence_used_again_on_either_side_is_found(good, keywords):
-    pairs = changed(good, 2, negative=good[0].positive.upper())
-    assert failed(pairs, keywords)["repeated_sentences_at_most"].worst == [
-        f"a2:negative is a0:positive: '{good[0].positive.upper()}'"
-    ]
-
-
-def test_a_word_loaded_in_one_pair_and_neutral_in_another_is_found(good, keywords):
-    pairs = [*good[:3], make(3, "b", SENTENCES[3][0], "nursed", "stole")]
-    assert failed(pairs, keywords)["contrast_words_on_both_sides_at_most"].worst == [
-        "'stole' is loaded in b1 and neutral in b3"
-    ]
-
-
-def test_uneven_groups_are_found(good, keywords):
-    gate = failed(good[:3], keywords, replace(GATES, distinct_words=1))["group_balance_at_least"]
-    assert gate.value == 0.5
-    assert gate.worst == ["b (1 pairs): 0.5"]
-
-
-def test_too_few_different_words_are_found_per_group_and_side(good, keywords):
-    pairs = [*good[:3], make(3, "b", SENTENCES[3][0], "nursed", "FETCHED")]
-    assert failed(pairs, keywords)["distinct_contrast_words_at_least"].worst == ["b negative: 1"]
-
-
-def test_an_opening_used_three_times_is_found(keywords):
-    rows = [
-        (f"The tall porter who {{}} him came from town number {n}.", a, b)
-        for n, (a, b) in enumerate(
-            [("hurt", "saw"), ("beat", "met"), ("fooled", "joined"), ("mocked", "knew")]
-        )
-    ]
-    pairs = [make(n, "ab"[n % 2], *row) for n, row in enumerate(rows)]
-    gate = failed(pairs, keywords)["opening_uses_at_most"]
-    assert gate.value == 4
-    assert gate.worst == ["'the tall porter who': 4"]
-
-
-def test_thresholds_come_from_the_argument(good, keywords):
-    strict = MoralGates(
-        length_ratio=1.0, fewest_words=9, most_words=7, content_overlap=0.99, distinct_words=3, opening_uses=0
-    )
-    assert set(failed(good, keywords, strict)) == {
-        "length_ratio_at_most",
-        "words_at_least",
-        "words_at_most",
-        "content_overlap_at_least",
-        "distinct_contrast_words_at_least",
-        "opening_uses_at_most",
-    }
-
-
-def test_a_gate_reads_as_one_line(good, keywords):
-    gate = check(good[:3], keywords)["group_balance_at_least"]
-    assert str(gate) == "group_balance_at_least 1: failed with 0.5: b (1 pairs): 0.5"
-
-
-def test_a_dataset_without_pairs_is_refused(keywords):
-    with pytest.raises(DatasetError, match="'mine' has no pairs"):
-        check([], keywords)
+def test_contrast_words_are_those_that_differ_before_those_that_are_named():
+    assert contrast_sides(pair("A cruel man.", "A quiet man.", ["man", "A"])) == ("cruel", "quiet")
+    reversed_roles = pair("Ann paid Bob.", "Bob paid Ann.", ["Ann", "Bob"])
+    assert contrast_sides(reversed_roles) == ("Ann", "Bob")
+    assert contrast_sides(pair("Ann paid Bob.", "Bob paid Ann.")) is None
 
 
 def test_measures_agree_with_a_count_by_hand():
-    pair = Pair(id="x", positive="Ann hit her dog.", negative="Ann walked her dog.", group="g")
-    assert length_ratio(pair) == 19 / 16
-    assert content_overlap(pair) == 2 / 3  # ann, dog of ann, walked, dog
+    both = pair("Ann hit her dog.", "Ann walked her dog.")
+    assert length_ratio(both) == 19 / 16
+    assert content_overlap(both) == 2 / 3  # ann, dog of ann, walked, dog
     assert count_words("Well - he said , no.") == 4
+    assert alphabetic_tokens("My brother's well-bred 2 dogs.") == 6
+    assert function_words("The dog and the cat, The end.") == {"the": 3, "and": 1}
 
 
 def test_the_overlap_is_zero_and_not_a_crash_without_content_words():
-    assert content_overlap(Pair(id="x", positive="It was so.", negative="So it was.", group="g")) == 0.0
+    assert content_overlap(pair("It was so.", "So it was.")) == 0.0
 
 
 def test_faults_in_a_list_of_keywords_are_all_named(tmp_path):
@@ -262,3 +132,25 @@ def test_no_entry_of_the_shipped_list_is_covered_by_another_or_is_a_stopword():
     assert [s for s in keywords.stems if any(s != t and s.startswith(t) for t in keywords.stems)] == []
     assert not STOPWORDS & set(entries)
     assert [word for word in STOPWORDS if keywords.match(word)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fewest"), [("strong_valence_blocklist.txt", 47), ("animate_words.txt", 150)]
+)
+def test_the_other_shipped_lists_are_readable_and_no_stopwords_stand_in_them(name, fewest):
+    listed = read_keywords(DATASETS / name)
+    entries = [*listed.words, *listed.stems]
+    assert len(entries) >= fewest
+    assert [entry for entry in entries if any(entry != s and entry.startswith(s) for s in listed.stems)] == []
+    assert [word for word in STOPWORDS if listed.match(word)] == []
+
+
+def test_animate_words_are_told_from_things():
+    animate = read_keywords(DATASETS / "animate_words.txt")
+    people = "brother's neighbors widow Salesmen doctor families toddler spaniel sheep judge mother-in-law"
+    things = """
+        silver song sonar catalog pigment cowl manner kingdom parenthesis cathedral ducts personal crowded
+        friendly neighborhood infantry artistic leadership doctored monkfish humane rivalry guardrail
+    """
+    assert [word for word in people.split() if not animate.match(word)] == []
+    assert [word for word in things.split() if animate.match(word)] == []

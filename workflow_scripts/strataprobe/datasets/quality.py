@@ -1,18 +1,17 @@
-"""Is a set of morally loaded and neutral minimal pairs what it claims to be? One gate a claim."""
+"""What can be asked of one pair, and lists of words to hold it against."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from strataprobe.datasets.pairs import Pair, PairsDataset
+from strataprobe.datasets.pairs import Pair
 from strataprobe.errors import DatasetError, listing
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_EDGES = ".,;:!?\"'’‘“”()[]"
-# How many items a passed gate shows, so that its margin can be seen.
-_CLOSEST = 3
+_LETTERS = re.compile(r"[^\W\d_]+")
+# Marks that can stand around a word.
+EDGES = ".,;:!?\"'’‘“”()[]"
 
 _STOPWORDS = """
 a about above after again against all along also although always am among an and another any are
@@ -31,49 +30,8 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 @dataclass(frozen=True)
-class MoralGates:
-    """Thresholds of `check_moral_pairs`; the defaults are those of the shipped set."""
-
-    length_ratio: float = 1.5  # characters of the longer half over those of the shorter
-    fewest_words: int = 6  # in either half
-    most_words: int = 16
-    content_overlap: float = 0.6  # shared content words over those of the half that has more
-    distinct_words: int = 25  # different contrast words in each group, on each side
-    balance: float = 1.0  # pairs in the smallest group over pairs in the largest
-    opening_words: int = 4
-    opening_uses: int = 2  # how many pairs may begin with the same `opening_words` words
-
-
-DEFAULT_GATES = MoralGates()
-
-
-@dataclass(frozen=True)
-class Gate:
-    """One claim about a dataset.
-
-    Attributes:
-        name: what is measured; names ending in `_at_most` and `_at_least` say which way it counts.
-        threshold: the value that still passes.
-        value: the worst value found.
-        passed: whether the claim holds.
-        worst: what breaks the claim, worst first; for a measured claim that holds, what comes closest.
-    """
-
-    name: str
-    threshold: float
-    value: float
-    passed: bool
-    worst: list[str]
-
-    def __str__(self) -> str:
-        verdict = "passed" if self.passed else "failed"
-        shown = "; ".join(self.worst) or "none"
-        return f"{self.name} {self.threshold:g}: {verdict} with {self.value:g}: {shown}"
-
-
-@dataclass(frozen=True)
 class Keywords:
-    """Words that are moral wherever they stand: whole words, and stems that begin them."""
+    """Words that count wherever they stand: whole words, and stems that begin them."""
 
     words: frozenset[str]
     stems: tuple[str, ...]
@@ -117,53 +75,19 @@ def read_keywords(path: str | Path) -> Keywords:
     )
 
 
-def check_moral_pairs(
-    dataset: PairsDataset, keywords: str | Path, gates: MoralGates = DEFAULT_GATES
-) -> list[Gate]:
-    """Measure every claim the moral set makes about itself.
-
-    Args:
-        dataset: at least one pair; `positive` is the loaded side, `negative` the neutral one.
-        keywords: path of the list of words that no neutral side may hold.
-        gates: the thresholds.
-
-    Returns:
-        One gate a claim, in a fixed order, passed or not.
-
-    Raises:
-        DatasetError: the dataset has no pairs, or the keywords cannot be read.
-
-    Source: fragility paper, section 3.2 and appendix D.3 (gates, content-word overlap).
-    """
-    pairs = dataset.pairs
-    if not pairs:
-        raise DatasetError(f"dataset '{dataset.name}' has no pairs to check")
-    halves = [
-        (f"{p.id}:{side}", text)
-        for p in pairs
-        for side, text in (("positive", p.positive), ("negative", p.negative))
-    ]
-    words = {name: float(count_words(text)) for name, text in halves}
-    openings = _openings(pairs, gates.opening_words)
-    return [
-        _at_most("length_ratio", {p.id: length_ratio(p) for p in pairs}, gates.length_ratio),
-        _at_least("words", words, gates.fewest_words),
-        _at_most("words", words, gates.most_words),
-        _at_least("content_overlap", {p.id: content_overlap(p) for p in pairs}, gates.content_overlap),
-        _none("pairs_not_differing_in_one_word", _not_one_word(pairs)),
-        _none("contrast_not_the_words_that_differ", _wrong_contrast(pairs)),
-        _none("moral_keywords_on_the_neutral_side", _keywords_found(pairs, read_keywords(keywords))),
-        _none("repeated_sentences", _repeated(halves)),
-        _none("contrast_words_on_both_sides", _on_both_sides(pairs)),
-        _at_least("group_balance", _balance(pairs), gates.balance),
-        _at_least("distinct_contrast_words", _distinct(pairs), gates.distinct_words),
-        _at_most("opening_uses", openings, gates.opening_uses),
-    ]
-
-
 def count_words(sentence: str) -> int:
     """Words between spaces, marks that stand alone not counted."""
     return sum(any(c.isalnum() for c in token) for token in sentence.split())
+
+
+def words_of(sentence: str) -> list[str]:
+    """The words of a sentence as they stand there: letters, with apostrophes inside, without digits."""
+    return _WORD.findall(sentence)
+
+
+def alphabetic_tokens(sentence: str) -> int:
+    """Runs of letters, so that `brother's` counts as two."""
+    return len(_LETTERS.findall(sentence))
 
 
 def length_ratio(pair: Pair) -> float:
@@ -177,124 +101,35 @@ def content_overlap(pair: Pair) -> float:
 
     |P n N| / max(|P|, |N|), with P and N the sets of lower-case words that are not stopwords.
     """
-    loaded, neutral = _content(pair.positive), _content(pair.negative)
-    most = max(len(loaded), len(neutral))
-    return len(loaded & neutral) / most if most else 0.0
+    positive, negative = content_words(pair.positive), content_words(pair.negative)
+    most = max(len(positive), len(negative))
+    return len(positive & negative) / most if most else 0.0
 
 
 def swapped(pair: Pair) -> tuple[str, str] | None:
-    """The one word that differs, as (loaded, neutral), or None if that is not all that differs."""
-    loaded, neutral = re.split(r"(\s+)", pair.positive), re.split(r"(\s+)", pair.negative)
-    differing = [(a, b) for a, b in zip(loaded, neutral, strict=False) if a != b]
-    if len(loaded) != len(neutral) or len(differing) != 1:
+    """The one word that differs, as (positive, negative), or None if that is not all that differs."""
+    positive, negative = re.split(r"(\s+)", pair.positive), re.split(r"(\s+)", pair.negative)
+    differing = [(a, b) for a, b in zip(positive, negative, strict=False) if a != b]
+    if len(positive) != len(negative) or len(differing) != 1:
         return None
     # What stands around the word (a comma, the full stop) must be the same on both sides.
     (a, b) = differing[0]
-    a_word, b_word = a.strip(_EDGES), b.strip(_EDGES)
+    a_word, b_word = a.strip(EDGES), b.strip(EDGES)
     same_edges = a_word and b_word and a.replace(a_word, "\0", 1) == b.replace(b_word, "\0", 1)
     return (a_word, b_word) if same_edges else None
 
 
-def _content(sentence: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(sentence)} - STOPWORDS
+def contrast_sides(pair: Pair) -> tuple[str, str] | None:
+    """The contrast words as (positive, negative): the one that is swapped, else the two that are named."""
+    named = (pair.contrast[0], pair.contrast[1]) if len(pair.contrast) == 2 else None
+    return swapped(pair) or named
 
 
-def _not_one_word(pairs: Sequence[Pair]) -> list[str]:
-    return [f"{p.id}: '{p.positive}' and '{p.negative}'" for p in pairs if swapped(p) is None]
+def content_words(sentence: str) -> set[str]:
+    """Lower-case words that are not stopwords."""
+    return {word.lower() for word in words_of(sentence)} - STOPWORDS
 
 
-def _wrong_contrast(pairs: Sequence[Pair]) -> list[str]:
-    found = ((p, swapped(p)) for p in pairs)
-    return [
-        f"{p.id}: {p.contrast} is said, {list(words)} differ"
-        for p, words in found
-        if words is not None and tuple(p.contrast) != words
-    ]
-
-
-def _keywords_found(pairs: Sequence[Pair], keywords: Keywords) -> list[str]:
-    return [
-        f"{p.id}: '{word}' ({entry})"
-        for p in pairs
-        for word in _WORD.findall(p.negative)
-        if (entry := keywords.match(word))
-    ]
-
-
-def _repeated(halves: Sequence[tuple[str, str]]) -> list[str]:
-    first: dict[str, str] = {}
-    faults = []
-    for name, text in halves:
-        key = " ".join(_WORD.findall(text.casefold()))
-        if first.setdefault(key, name) != name:
-            faults.append(f"{name} is {first[key]}: '{text}'")
-    return faults
-
-
-def _sides(pairs: Iterable[Pair]) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """(group, side) -> (pair id, lower-case contrast word) of each pair with one word swapped."""
-    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for pair in pairs:
-        for side, word in zip(("positive", "negative"), swapped(pair) or (None, None), strict=True):
-            used = found.setdefault((pair.group, side), [])
-            if word is not None:
-                used.append((pair.id, word.lower()))
-    return found
-
-
-def _on_both_sides(pairs: Sequence[Pair]) -> list[str]:
-    uses: dict[str, dict[str, list[str]]] = {"positive": {}, "negative": {}}
-    for (_, side), used in _sides(pairs).items():
-        for pair_id, word in used:
-            uses[side].setdefault(word, []).append(pair_id)
-    return [
-        f"'{word}' is loaded in {', '.join(uses['positive'][word])} and neutral in {', '.join(ids)}"
-        for word, ids in sorted(uses["negative"].items())
-        if word in uses["positive"]
-    ]
-
-
-def _balance(pairs: Sequence[Pair]) -> dict[str, float]:
-    sizes = Counter(pair.group for pair in pairs)
-    most = max(sizes.values())
-    return {f"{group} ({size} pairs)": size / most for group, size in sizes.items()}
-
-
-def _distinct(pairs: Sequence[Pair]) -> dict[str, float]:
-    return {
-        f"{group} {side}": float(len({word for _, word in used}))
-        for (group, side), used in _sides(pairs).items()
-    }
-
-
-def _openings(pairs: Sequence[Pair], length: int) -> dict[str, float]:
-    """Opening -> how many pairs use it; a pair whose contrast stands in it has two openings."""
-    uses: Counter[str] = Counter()
-    for pair in pairs:
-        openings = {" ".join(_WORD.findall(text.lower())[:length]) for text in (pair.positive, pair.negative)}
-        uses.update(openings)
-    return {f"'{opening}'": float(count) for opening, count in uses.items()}
-
-
-def _at_most(name: str, scores: Mapping[str, float], threshold: float) -> Gate:
-    order = sorted(scores, key=lambda item: (-scores[item], item))
-    beyond = [item for item in order if scores[item] > threshold]
-    return _measured(f"{name}_at_most", threshold, scores, order, beyond)
-
-
-def _at_least(name: str, scores: Mapping[str, float], threshold: float) -> Gate:
-    order = sorted(scores, key=lambda item: (scores[item], item))
-    beyond = [item for item in order if scores[item] < threshold]
-    return _measured(f"{name}_at_least", threshold, scores, order, beyond)
-
-
-def _measured(
-    name: str, threshold: float, scores: Mapping[str, float], order: Sequence[str], beyond: Sequence[str]
-) -> Gate:
-    shown = beyond or order[:_CLOSEST]
-    worst = [f"{item}: {round(scores[item], 3):g}" for item in shown]
-    return Gate(name, float(threshold), scores[order[0]], not beyond, worst)
-
-
-def _none(name: str, faults: list[str]) -> Gate:
-    return Gate(f"{name}_at_most", 0.0, float(len(faults)), not faults, faults)
+def function_words(sentence: str) -> Counter[str]:
+    """How often each stopword stands in a sentence."""
+    return Counter(word for word in map(str.lower, words_of(sentence)) if word in STOPWORDS)
