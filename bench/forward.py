@@ -1,5 +1,7 @@
 """Capture against the bare forward pass of the same decoder over the same sorted batches."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 
 from bench.outcome import Outcome, best_of, skipped
@@ -22,16 +24,21 @@ def measure(setup: Setup, repeats: int = 4) -> Outcome:
     settings = Settings(**setup.stages["capture"])
     loaded = lm.load(setup.checkpoint, dtype=settings.dtype, device=settings.device)
     items = read_pairs(setup.dataset, "moral").items()
-    torch.set_num_threads(settings.threads)
 
     def captured() -> None:
         for _ in capture(loaded, items.texts, ids=items.ids, settings=settings):
             pass
 
-    def bare() -> None:
+    def run(batch: dict[str, torch.Tensor]) -> None:
         with torch.inference_mode():
-            for batch in sorted_batches(loaded, items.texts, settings.batch_tokens):
-                loaded.run_decoder(batch)
+            loaded.run_decoder(batch)
+
+    def bare() -> None:
+        batches = sorted_batches(loaded, items.texts, settings.batch_tokens)
+        with ThreadPoolExecutor(
+            settings.threads, initializer=torch.set_num_threads, initargs=(1,)
+        ) as threads:
+            list(threads.map(run, batches))
 
     captured(), bare()
     seconds = best_of(repeats, {"capture": captured, "bare forward pass": bare})

@@ -215,6 +215,16 @@ def test_unknown_positions_and_settings_of_another_model_are_refused(llama):
         captured(llama, batch_tokens=0)
 
 
+def test_the_number_of_threads_changes_no_bit(llama):
+    texts = TEXTS * 20
+    ids = [str(i) for i in range(len(texts))]
+    one, _ = captured(llama, texts, ids=ids, batch_tokens=100, threads=1)
+    for threads in (2, 3):
+        several, _ = captured(llama, texts, ids=ids, batch_tokens=100, threads=threads)
+        for name, states in one.items():
+            np.testing.assert_array_equal(several[name], states)
+
+
 def test_windows_are_bounded_in_order_and_give_the_same_numbers(llama):
     whole, _ = captured(llama)
     texts = TEXTS * 200

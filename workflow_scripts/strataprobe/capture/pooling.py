@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import local
 
 import numpy as np
 import torch
@@ -57,26 +58,32 @@ class Pooler:
         shape = (self.layers, *self.weights.shape[:2], self.hidden_size)
         self.pooled = torch.empty(shape, dtype=torch.float32, device=self.weights.device)
 
-    def hooks(self, blocks: nn.ModuleList, embed: bool) -> list:
-        """Hooks on the blocks; whoever asks for them removes them."""
-        handles = []
-        if embed:
-
-            def before(_module: nn.Module, args: tuple, kwargs: dict) -> None:
-                self._pool(0, block_input(args, kwargs))
-
-            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
-        for row, block in enumerate(blocks, start=int(embed)):
-
-            def after(_module: nn.Module, _args: tuple, output: object, row: int = row) -> None:
-                self._pool(row, first_tensor(output))
-
-            handles.append(block.register_forward_hook(after))
-        return handles
-
-    def _pool(self, row: int, hidden: Tensor) -> None:
+    def pool(self, row: int, hidden: Tensor) -> None:
+        """Take in the states (rows, tokens, hidden) of one layer."""
         hidden = hidden.to(self.weights.device, torch.float32)
         # 0 x NaN is NaN: what stands at padding must be gone, not just weigh nothing.
         if self.padding is not None:
             hidden = hidden.masked_fill(self.padding, 0.0)
         torch.bmm(self.weights, hidden, out=self.pooled[row])
+
+
+class Pooling(local):
+    """The pooler of the batch that a thread is running: several threads run one model, and its hooks."""
+
+    pooler: Pooler | None = None
+
+
+def hooks(pooling: Pooling, blocks: nn.ModuleList, embed: bool) -> list:
+    """Hooks on the blocks that pool for whoever runs them; whoever asks for them removes them."""
+
+    def before(_module: nn.Module, args: tuple, kwargs: dict) -> None:
+        pooling.pooler.pool(0, block_input(args, kwargs))
+
+    handles = [blocks[0].register_forward_pre_hook(before, with_kwargs=True)] if embed else []
+    for row, block in enumerate(blocks, start=int(embed)):
+
+        def after(_module: nn.Module, _args: tuple, output: object, row: int = row) -> None:
+            pooling.pooler.pool(row, first_tensor(output))
+
+        handles.append(block.register_forward_hook(after))
+    return handles

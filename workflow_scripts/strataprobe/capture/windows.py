@@ -6,13 +6,14 @@ bounded size, in the texts' order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from strataprobe.capture.items import Items, Spans, prepare
-from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, pooling_weights
+from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, Pooling, hooks, pooling_weights
 from strataprobe.errors import ModelError, listing
 from strataprobe.lm import LoadedLM, Row, attached, batch_rows, plan_rows, resolve_device
 
@@ -29,7 +30,7 @@ class Settings:
         device: "auto", "cuda", "mps" or "cpu".
         batch_tokens: padded tokens in a batch, at most (one text alone may have more).
         embed: also what enters the first block.
-        threads: of torch; their number changes the last bits of a result.
+        threads: batches run at a time on a CPU, each by one thread, so that their number changes no bit.
         window_mb: MiB of pooled vectors held at a time.
     """
 
@@ -90,7 +91,6 @@ def capture(
     """
     _check_settings(lm, settings)
     items = prepare(lm, texts, ids, tuple(positions), anchors or {})
-    torch.set_num_threads(settings.threads)
     return _windows(lm, items, settings, progress or (lambda _count: None))
 
 
@@ -109,7 +109,8 @@ def _check_settings(lm: LoadedLM, settings: Settings) -> None:
 def _windows(
     lm: LoadedLM, items: Items, settings: Settings, progress: Callable[[int], object]
 ) -> Iterator[Window]:
-    run = _Run(lm, items, settings.embed, settings.batch_tokens, progress)
+    workers = settings.threads if lm.device == "cpu" else 1
+    run = _Run(lm, items, settings.embed, settings.batch_tokens, workers, progress)
     bytes_each = len(run.names) * len(items.positions) * lm.hidden_size * 4
     size = max(1, (settings.window_mb << 20) // bytes_each)
     for start in range(0, len(items.tokens), size):
@@ -124,8 +125,10 @@ class _Run:
     items: Items
     embed: bool
     budget: int
+    workers: int
     progress: Callable[[int], object]
     names: list[str] = field(init=False)
+    pooling: Pooling = field(init=False, default_factory=Pooling)
 
     def __post_init__(self) -> None:
         self.names = [EMBED] * self.embed + [f"layer_{i:02d}" for i in range(self.lm.n_layers)]
@@ -136,19 +139,30 @@ class _Run:
         shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
         pooled = np.empty(shape, dtype=np.float32)
         order = longest_first(plan_rows(tokens, range(start, stop), self.lm.sharing_limit))
-        while order:
-            chosen = order[: max(1, self.budget // order[0].length)]
-            result = self._try(chosen)
-            if result is None:
-                order = self._shrink(chosen) + order[len(chosen) :]
-                continue
-            texts = [member for row in chosen for member in row.members]
-            self._check_finite(result, texts)
-            pooled[:, np.array(texts) - start] = result
-            order = order[len(chosen) :]
-            self.progress(len(texts))
+        with ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as threads:
+            while order:
+                batches, order = self._next(order)
+                with attached(hooks(self.pooling, self.lm.blocks, self.embed)):
+                    results = list(threads.map(self._try, batches))
+                for chosen, result in zip(batches, results, strict=True):
+                    if result is None:
+                        order = longest_first([*self._shrink(chosen), *order])
+                        continue
+                    texts = [member for row in chosen for member in row.members]
+                    self._check_finite(result, texts)
+                    pooled[:, np.array(texts) - start] = result
+                    self.progress(len(texts))
         counts = np.array([len(tokens[i]) for i in range(start, stop)], dtype=np.int32)
         return Window(start, stop, dict(zip(self.names, pooled, strict=True)), counts)
+
+    def _next(self, order: list[Row]) -> tuple[list[list[Row]], list[Row]]:
+        """A batch for each worker, and the rows that are left."""
+        batches: list[list[Row]] = []
+        while order and len(batches) < self.workers:
+            size = max(1, self.budget // order[0].length)
+            batches.append(order[:size])
+            order = order[size:]
+        return batches, order
 
     def _try(self, chosen: list[Row]) -> np.ndarray | None:
         """Pooled states (layers, texts, positions, hidden) of one batch, or None if memory ran out."""
@@ -167,10 +181,11 @@ class _Run:
         weights = torch.from_numpy(pooling_weights(columns, width, items.positions, places)).to(lm.device)
         padded = len({row.length for row in chosen}) > 1
         padding = (weights == 0).all(dim=1)[..., None] if padded else None
-        pooler = Pooler(len(self.names), weights, padding, lm.hidden_size)
-        with torch.inference_mode(), attached(pooler.hooks(lm.blocks, self.embed)):
+        self.pooling.pooler = pooler = Pooler(len(self.names), weights, padding, lm.hidden_size)
+        with torch.inference_mode():
             lm.run_decoder(batch)
             pooled = pooler.pooled.cpu().numpy()
+        self.pooling.pooler = None
         vectors = pooled.reshape(len(self.names), len(chosen), -1, len(items.positions), lm.hidden_size)
         held = np.arange(vectors.shape[2]) < np.array([[len(row.members)] for row in chosen])
         return vectors[:, held]
