@@ -21,13 +21,22 @@ report: "report/workflow.rst"
 
 localrules:
     all,
+    datasets,
     fragility,
+    structure,
 
 
 rule all:
     default_target: True
     input:
+        rules_targets("datasets"),
         rules_targets("fragility"),
+        rules_targets("structure"),
+
+
+rule datasets:
+    input:
+        rules_targets("datasets"),
 
 
 rule fragility:
@@ -35,11 +44,20 @@ rule fragility:
         rules_targets("fragility"),
 
 
+rule structure:
+    input:
+        rules_targets("structure"),
+
+
 include: "rules/checkpoints.smk"
+include: "rules/datasets.smk"
 include: "rules/activations.smk"
 include: "rules/probes.smk"
+include: "rules/published.smk"
+include: "rules/structure.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/paper.smk"
 
 
 refuse_unknown_targets()

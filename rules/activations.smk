@@ -12,13 +12,9 @@ def made_weights(model, revisions):
     return []
 
 
-for model, entry in MODELS.items():
+for model, entry in RUNNABLE.items():
     for bundle, members in STUDY.bundles(entry).items():
-        # All revisions of a model made here fit into one job; others are captured one revision a job.
-        if entry.made_here:
-            revisions, place = [revision.name for revision in entry.revisions], []
-        else:
-            revisions, place = ["{revision}"], ["{revision}"]
+        revisions, place = revisions_of(model)
 
         rule:
             name:

@@ -30,6 +30,8 @@ except StrataprobeError as error:
     raise WorkflowError(str(error))
 LAYOUT = STUDY.layout
 MODELS = STUDY.models
+# Models whose weights can be run; of the others only results are there.
+RUNNABLE = {name: model for name, model in MODELS.items() if model.kind != "published"}
 DATASETS = STUDY.config.datasets
 
 
@@ -79,7 +81,16 @@ def available(paths):
     return [path for path in paths if Path(path).exists()]
 
 
-TABLES_OF = {"probing": "probes", "fragility": "fragility", "trajectory": "fragility", "scale": "fragility"}
+TABLES_OF = {
+    "probing": "probes",
+    "onsets": "probes",
+    "fragility": "fragility",
+    "trajectory": "fragility",
+    "scale": "fragility",
+    "transfer": "transfer",
+    "foundations": "foundations",
+    "controls": "controls",
+}
 
 
 def summaries(kind, wildcards):
@@ -88,18 +99,30 @@ def summaries(kind, wildcards):
     return available(
         LAYOUT.measure(kind, model.name, revision.name, wildcards.dataset, seed, "summary.json")
         for revision in model.revisions
-        for seed in model.seeds
+        for seed in STUDY.seeds(model, wildcards.dataset)
     )
 
 
+def wholes(kind, wildcards):
+    """Files of a measure without seeds, of all revisions of a (model, dataset)."""
+    model = MODELS[wildcards.model]
+    return available(
+        LAYOUT.whole(kind, model.name, revision.name, wildcards.dataset) for revision in model.revisions
+    )
+
+
+def revisions_of(model):
+    """Revisions that one job goes through, and the wildcards of its log and its benchmark.
+
+    A model made here has them all in one job where a revision costs little beside starting a process.
+    """
+    if MODELS[model].made_here:
+        return [revision.name for revision in MODELS[model].revisions], []
+    return ["{revision}"], ["{revision}"]
+
+
 def measured(measure):
-    """(model, dataset) pairs for which the study asks for a measure."""
-    return [
-        (model.name, dataset)
-        for model in MODELS.values()
-        if measure in model.measures
-        for dataset in model.datasets
-    ]
+    return STUDY.measured(measure)
 
 
 def parts(wildcards):
@@ -140,12 +163,13 @@ def known_paths():
     """Every path this study can make that a person would ask for by name, and the names of its rules."""
     paths = [rule.name for rule in workflow.rules]
     paths += [path for paths in COLLECTIONS.values() for group in paths for path in group]
-    for model in MODELS.values():
+    for model in RUNNABLE.values():
         for revision in model.revisions:
             paths.append(LAYOUT.identity(model.name, revision.name))
             for dataset in model.datasets:
                 paths.append(LAYOUT.activations(model.name, revision.name, dataset))
-                for seed in model.seeds[:1]:
+            for dataset in STUDY.tasks(model):
+                for seed in STUDY.seeds(model, dataset)[:1]:
                     for kind in model.measures:
                         paths.append(
                             LAYOUT.measure(kind, model.name, revision.name, dataset, seed, "summary.json")
@@ -155,4 +179,4 @@ def known_paths():
 
 
 # What each collection asks for: filled by the rule files, read when the DAG is built.
-COLLECTIONS = {"fragility": []}
+COLLECTIONS = {"datasets": [], "fragility": [], "structure": []}

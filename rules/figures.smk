@@ -5,6 +5,8 @@ PARTS_OF = {
     "depth": ["probing", "fragility"],
     "scale": ["scale", "fragility"],
     "layer_profile": ["probing", "fragility", "scale"],
+    "transfer": ["transfer"],
+    "foundations": ["foundations"],
 }
 # The settings each kind draws from, besides title and style: what it does not use must not redraw it.
 USES = {
@@ -14,14 +16,38 @@ USES = {
     "layer_profile": ["layer_onset", "revision"],
     "noise_curves": ["threshold"],
     "loss": ["checkpoints"],
+    "emergence": ["checkpoints", "step_onset"],
+    "transfer": ["checkpoints", "singled_out"],
+    "foundations": ["checkpoints"],
+    "floors": ["checkpoints"],
+    "gates": ["datasets"],
 }
-CATEGORIES = {"loss": "Models", "layer_profile": "A checkpoint", "noise_curves": "A checkpoint"}
+COLLECTION_OF = {
+    "gates": "datasets",
+    "floors": "structure",
+    "foundations": "structure",
+    "transfer": "structure",
+}
+CATEGORIES = {
+    "loss": "Models",
+    "layer_profile": "A checkpoint",
+    "noise_curves": "A checkpoint",
+    "gates": "Datasets",
+    "floors": "Datasets",
+}
 
 
 def figure_inputs(spec):
     """The tables, or the curves, that a figure is drawn from, by name."""
     if spec.kind == "loss":
         return {"losses": LAYOUT.loss_curve(spec.model)}
+    if spec.kind == "gates":
+        return {"gates": LAYOUT.table("gates")}
+    if spec.kind == "emergence":
+        return {"trajectory": [LAYOUT.table_part("trajectory", spec.model, d) for d in spec.datasets]}
+    if spec.kind == "floors":
+        onsets = [LAYOUT.table_part("onsets", spec.model, d) for d in spec.datasets]
+        return {"floors": LAYOUT.table("floors"), "onsets": onsets}
     if spec.kind == "noise_curves":
         entry = MODELS[spec.model]
         place = spec.model, figure_revision(spec), spec.dataset, figure_seed(spec)
@@ -38,24 +64,28 @@ def figure_revision(spec):
 
 
 def figure_seed(spec):
-    return MODELS[spec.model].seeds[0] if spec.seed is None else spec.seed
+    return STUDY.seeds(MODELS[spec.model], spec.dataset)[0] if spec.seed is None else spec.seed
 
 
 def figure_settings(name, spec):
     """What the drawing depends on besides its inputs, as one sorted dict."""
-    entry = MODELS[spec.model]
+    config = STUDY.config
     known = {
-        "checkpoints": [[revision.name, revision.step] for revision in entry.revisions],
-        "layer_onset": STUDY.config.probe.onset_threshold,
-        "revision": figure_revision(spec),
-        "seeds": list(entry.seeds),
-        "step_onset": STUDY.config.step_onset_threshold,
-        "threshold": STUDY.config.fragility.threshold,
+        "datasets": list(spec.datasets or []),
+        "layer_onset": config.probe.onset_threshold,
+        "singled_out": config.transfer.singled_out,
+        "step_onset": config.step_onset_threshold,
+        "threshold": config.fragility.threshold,
     }
+    if spec.model is not None:
+        entry = MODELS[spec.model]
+        known["checkpoints"] = [[revision.name, revision.step] for revision in entry.revisions]
+        known["revision"] = figure_revision(spec)
+        known["seeds"] = list(STUDY.seeds(entry, spec.dataset) if spec.dataset else entry.seeds)
     return {
-        **{name: known[name] for name in USES[spec.kind]},
+        **{key: known[key] for key in USES[spec.kind]},
         "style": dict(sorted(spec.style.items())),
-        "title": spec.title or " ".join(filter(None, [spec.model, spec.dataset])),
+        "title": spec.title or " ".join(filter(None, [spec.model, spec.dataset])) or name,
     }
 
 
@@ -72,8 +102,8 @@ for name, spec in STUDY.config.figures.items():
                 LAYOUT.figure(name, "png"),
                 caption=f"../report/{spec.kind}.rst",
                 category=CATEGORIES.get(spec.kind, "Over training"),
-                subcategory=spec.model,
-                labels={"figure": spec.kind, "model": spec.model, "dataset": spec.dataset or "-"},
+                subcategory=spec.model or "all",
+                labels={"figure": spec.kind, "model": spec.model or "-", "dataset": spec.dataset or "-"},
             ),
         log:
             LAYOUT.log(f"draw_{name}"),
@@ -94,6 +124,7 @@ for name, spec in STUDY.config.figures.items():
             "../workflow_scripts/draw_{params.kind}.py"
 
 
-COLLECTIONS["fragility"].append(
-    [LAYOUT.figure(name, extension) for name in STUDY.config.figures for extension in ("svg", "png")]
-)
+for name, spec in STUDY.config.figures.items():
+    COLLECTIONS[COLLECTION_OF.get(spec.kind, "fragility")].append(
+        [LAYOUT.figure(name, extension) for extension in ("svg", "png")]
+    )

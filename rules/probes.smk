@@ -16,7 +16,7 @@ def probe_memory(wildcards, attempt):
     return 1500 * attempt
 
 
-for model in MODELS:
+for model in RUNNABLE:
 
     rule:
         name:

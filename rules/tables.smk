@@ -48,6 +48,87 @@ rule tabulate_fragility:
         "../workflow_scripts/tabulate_fragility.py"
 
 
+rule tabulate_onsets:
+    input:
+        probes=partial(summaries, "probes"),
+    output:
+        onsets=part("onsets"),
+    log:
+        LAYOUT.log("tabulate_onsets", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_onsets", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_onsets"),
+        onset=STUDY.config.step_onset_threshold,
+    script:
+        "../workflow_scripts/tabulate_onsets.py"
+
+
+rule tabulate_transfer:
+    input:
+        transfer=partial(wholes, "transfer"),
+    output:
+        transfer=part("transfer"),
+    log:
+        LAYOUT.log("tabulate_transfer", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_transfer", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_transfer"),
+    script:
+        "../workflow_scripts/tabulate_transfer.py"
+
+
+rule tabulate_foundations:
+    input:
+        foundations=partial(summaries, "foundations"),
+    output:
+        foundations=part("foundations"),
+    log:
+        LAYOUT.log("tabulate_foundations", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_foundations", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_foundations"),
+    script:
+        "../workflow_scripts/tabulate_foundations.py"
+
+
+rule tabulate_controls:
+    input:
+        controls=partial(summaries, "controls"),
+    output:
+        controls=part("controls"),
+    log:
+        LAYOUT.log("tabulate_controls", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_controls", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_controls"),
+    script:
+        "../workflow_scripts/tabulate_controls.py"
+
+
 rule join_table:
     input:
         parts=parts,
@@ -72,6 +153,8 @@ rule join_table:
         "../workflow_scripts/join_table.py"
 
 
-COLLECTIONS["fragility"].append(
-    [LAYOUT.table(table) for table, measure in TABLES_OF.items() if measured(measure)]
-)
+for table, measure in TABLES_OF.items():
+    if measured(measure):
+        COLLECTIONS["fragility" if measure in ("probes", "fragility") else "structure"].append(
+            [LAYOUT.table(table)]
+        )

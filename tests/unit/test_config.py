@@ -50,17 +50,50 @@ RAW = {
 }
 
 
+# A study with what rests on probes: groups, controls, datasets that test another one's probes, all figures.
+STRUCTURE = {
+    "study": "structure",
+    "seeds": [42, 43],
+    "measures": ["probes", "transfer", "controls"],
+    "datasets": {
+        "moral": {"path": "moral.jsonl", "profile": "moral", "keywords": "words.txt", "measures": ["probes"]},
+        "own": {"path": "own.jsonl", "seeds": [7], "thresholds": {"words_at_least": 5}},
+        "again": {"path": "syntax.jsonl", "tests": "own", "blocklist": "words.txt"},
+        "hard": {"path": "syntax.jsonl", "tests": "own"},
+    },
+    "models": {
+        "first": {"source": {"hub": {"repo": "a/b"}}, "layers": 2, "revisions": ["main"]},
+        "second": {
+            "source": {"hub": {"repo": "a/c"}},
+            "layers": 2,
+            "revisions": ["main"],
+            "datasets": ["moral", "own", "hard"],
+            "seeds": [1],
+            "measures": ["probes", "controls", "foundations"],
+        },
+    },
+    "figures": {
+        "emergence": {"kind": "emergence", "model": "first", "datasets": ["moral", "own"]},
+        "transfer": {"kind": "transfer", "model": "first", "dataset": "own"},
+        "foundations": {"kind": "foundations", "model": "second", "dataset": "own"},
+        "floors": {"kind": "floors", "model": "first", "datasets": ["moral", "own"]},
+        "gates": {"kind": "gates", "datasets": ["moral", "own", "again", "hard"]},
+    },
+}
+
+
 @pytest.fixture
 def base(tmp_path):
+    (tmp_path / "words.txt").write_text("")
     for name in ("moral", "syntax", "own"):
         (tmp_path / f"{name}.jsonl").write_text("")
     (tmp_path / "weights").mkdir()
     return tmp_path
 
 
-def changed(*edits):
-    """RAW with values set at dotted places."""
-    raw = copy.deepcopy(RAW)
+def changed(*edits, of=RAW):
+    """A config with values set at dotted places."""
+    raw = copy.deepcopy(of)
     for place, value in edits:
         *path, last = place.split(".")
         section = raw
@@ -110,7 +143,8 @@ def test_the_study_of_these_tests_has_no_fault(base):
         ("models.nano.revisions", ["main"], "models.nano: revisions of a pretrain model follow from its"),
         ("models.local.source", {"local": {"directory": "weights"}},
          "models.local: source.local.directory: 'weights' is one folder for 2 revisions"),
-        ("models.local.source", {}, "source: needs exactly one of pretrain, wheel, local, hub; has none"),
+        ("models.local.source", {},
+         "source: needs exactly one of pretrain, wheel, local, hub, published; has"),
         ("models.local.source.hub", {"repo": "a/b"}, "has local and hub"),
         ("models.local.source", {"hub": {"repo": "no-owner"}}, "models.local.source.hub.repo: 'no-owner'"),
         ("models.local.datasets", ["ovn"],
@@ -134,6 +168,81 @@ def test_the_study_of_these_tests_has_no_fault(base):
 def test_a_fault_is_named_with_its_place_and_what_would_be_right(base, place, value, said):
     lines = faults(changed((place, value)), base)
     assert any(said in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("datasets.again.tests", "onw",
+         "datasets.again.tests: 'onw' is not another dataset of this study; did you mean 'own'?"),
+        ("datasets.again.tests", "again",
+         "datasets.again.tests: 'again' is not another dataset of this study"),
+        ("datasets.again.tests", "hard",
+         "datasets.again.tests: 'hard' itself tests another dataset, so it has no"),
+        ("datasets.moral.profile", "morla",
+         "datasets.moral.profile: 'morla' is not one of 'generic', 'moral'"),
+        ("datasets.moral.keywords", "wrods.txt",
+         "datasets.moral.keywords: there is no file 'wrods.txt'; did you mean 'words.txt'?"),
+        ("datasets.again.blocklist", "gone", "datasets.again.blocklist: there is no file 'gone'"),
+        ("datasets.own.animate", "gone", "datasets.own.animate: there is no file 'gone'"),
+        ("datasets.own.thresholds", {"words_at_least": "five"},
+         "datasets.own.thresholds.words_at_least: 'five'"),
+        ("datasets.own.seeds", [7, 7], "datasets.own.seeds: 7 given more than once"),
+        ("datasets.own.measures", ["transfr"], "datasets.own.measures.0: 'transfr' is not one of 'probes'"),
+        ("datasets.own.measures", [], "datasets.own.measures: the list is empty"),
+        ("measures", ["probes", "probes"], "measures: 'probes' given more than once"),
+        ("floors", {"folds": 1}, "floors.folds: 1: input should be greater than or equal to 2"),
+        ("floors", {"characters": [4]}, "floors.characters: [4]: list should have at least 2 items"),
+        ("floors", {"characters": [4, 1]}, "floors: characters: [4, 1] must be the shortest run, then"),
+        ("floors", {"margins": 0.1}, "floors.margins: unknown key; did you mean 'margin'?"),
+        ("transfer", {"folds": 2}, "transfer.folds: 2: input should be greater than or equal to 3"),
+        ("transfer", {"C": 0}, "transfer.C: 0 is not a number greater than 0"),
+        ("foundations", {"permutations": 0},
+         "foundations.permutations: 0 is not a whole number of at least 1"),
+        ("controls", {"false_discovery": 1.5},
+         "controls.false_discovery: 1.5 is not a number between 0 and 1"),
+        ("controls", {"permutation": 9}, "controls.permutation: unknown key; did you mean 'permutations'?"),
+        ("figures.emergence.datasets", DROP,
+         "figures.emergence.datasets: is missing; a figure of kind 'emergence' needs a list of them"),
+        ("figures.floors.model", DROP,
+         "figures.floors.model: is missing; a figure of kind 'floors' needs one"),
+        ("figures.gates.datasets", DROP,
+         "figures.gates.datasets: is missing; a figure of kind 'gates' needs a list"),
+        ("figures.gates.datasets", ["moral", "onw"],
+         "figures.gates.datasets: 'onw' is not a dataset of this study; did you mean 'own'?"),
+        ("figures.gates.datasets", ["own", "own"], "figures.gates.datasets: 'own' given more than once"),
+        ("figures.transfer.dataset", DROP,
+         "figures.transfer.dataset: is missing; a figure of kind 'transfer' needs"),
+        ("figures.foundations.model", "secnd",
+         "figures.foundations.model: 'secnd' is not a model of this study; did you mean 'second'?"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_what_rests_on_probes_is_named_with_its_place(base, place, value, said):
+    check(STRUCTURE, base=base)
+    lines = faults(changed((place, value), of=STRUCTURE), base)
+    assert any(said in line for line in lines), lines
+
+
+def test_published_files_are_of_one_dataset_and_one_seed_and_hold_two_measures(base):
+    (base / "files").mkdir()
+    of_files = {
+        "source": {"published": {"directory": "files"}},
+        "layers": 16,
+        "revisions": ["step1000"],
+        "datasets": ["own"],
+        "seeds": [42],
+        "measures": ["probes", "fragility", "transfer"],
+    }
+    found = check(changed(("models.paper", of_files), of=STRUCTURE), base=base)
+    assert found.models["paper"].source.kind == "published"
+    study = Study.load(changed(("models.paper", of_files), of=STRUCTURE))
+    assert study.models["paper"].measures == ("probes", "fragility")
+    several = {**of_files, "seeds": [42, 43], "source": {"published": {"directory": "flies"}}}
+    del several["datasets"]
+    (fault, folder) = faults(changed(("models.paper", several), of=STRUCTURE), base)
+    assert fault.startswith("models.paper: datasets: published files are of one; name it, such as [moral]")
+    assert "seeds: published files are of one" in fault
+    assert folder == "models.paper.source.published.directory: there is no folder 'flies'"
 
 
 def test_a_local_model_of_one_revision_needs_its_own_folder(base):
@@ -221,6 +330,35 @@ def test_a_model_says_for_itself_or_takes_the_study_s_own():
     assert (local.seeds, local.datasets, local.measures) == ((7,), ("own",), ("probes",))
 
 
+def test_a_dataset_that_tests_another_is_captured_and_not_probed():
+    study = Study.load(STRUCTURE)
+    first, second = study.models.values()
+    assert study.tasks(first) == study.tasks(second) == ("moral", "own")
+    assert study.tests_of(first, "own") == ("again", "hard")
+    assert study.tests_of(second, "own") == ("hard",)
+    assert study.tests_of(first, "moral") == ()
+    assert list(study.bundles(first)) == ["moral", "own", "again", "hard"]
+
+
+def test_of_a_model_s_measures_a_dataset_takes_those_it_names():
+    study = Study.load(STRUCTURE)
+    everywhere = [("first", "moral"), ("first", "own"), ("second", "moral"), ("second", "own")]
+    assert study.measured("probes") == everywhere
+    assert study.measured("transfer") == [("first", "own")]
+    assert study.measured("controls") == [("first", "own"), ("second", "own")]
+    assert study.measured("foundations") == [("second", "own")]
+    assert study.measured("fragility") == []
+    asked = changed(("datasets.moral.measures", ["probes", "fragility"]), of=STRUCTURE)
+    assert Study.load(asked).measured("fragility") == [], "asked for more than its models are to give"
+
+
+def test_a_dataset_s_own_seeds_come_before_the_model_s():
+    study = Study.load(STRUCTURE)
+    first, second = study.models.values()
+    assert (study.seeds(first, "moral"), study.seeds(first, "own")) == ((42, 43), (7,))
+    assert (study.seeds(second, "moral"), study.seeds(second, "own")) == ((1,), (7,))
+
+
 def test_a_dataset_without_a_bundle_is_its_own():
     study = Study.load(RAW)
     assert study.bundles(study.models["nano"]) == {"core": ["moral", "syntax"], "own": ["own"]}
@@ -242,7 +380,19 @@ def test_conventions_fill_what_is_not_said(conventions, pooling, draws):
     assert said.settings("fragility")["draws"] == 3
 
 
-@pytest.mark.parametrize("stage", ["capture", "probe", "fragility"])
+@pytest.mark.parametrize("stage", ["transfer", "foundations", "controls"])
+def test_what_rests_on_probes_reads_the_states_that_probes_read(stage):
+    published = Study.load(changed(("conventions", "published"), of=STRUCTURE)).settings(stage)
+    assert (published["pooling"], published["conventions"]) == ("mean", "published")
+    said = Study.load(changed(("probe", {"pooling": "mean", "epochs": 7}), of=STRUCTURE))
+    assert said.settings(stage)["pooling"] == "mean"
+    if stage != "transfer":
+        assert said.settings(stage)["probe"] == said.settings("probe")
+
+
+@pytest.mark.parametrize(
+    "stage", ["capture", "probe", "fragility", "floors", "transfer", "foundations", "controls"]
+)
 def test_settings_are_one_sorted_dict_of_plain_values(stage):
     settings = Study.load(RAW).settings(stage)
     assert list(settings) == sorted(settings)
@@ -270,3 +420,15 @@ def test_the_default_study_is_valid_and_has_37_checkpoints():
     assert len(study.models["nano"].revisions) == 37
     assert study.models["nano"].revisions[0].step == 0
     assert study.layout.root == "results"
+
+
+def test_the_default_study_measures_every_dataset_as_the_paper_does():
+    study = Study.load(yaml.safe_load((ROOT / "config.yaml").read_text()), base=ROOT)
+    nano, smollm = study.models.values()
+    assert study.tasks(nano) == study.tasks(smollm) == ("moral", "sentiment", "syntax", "compositional")
+    assert study.seeds(nano, "compositional") == (42, 43, 44, 45)
+    assert study.measured("transfer") == [(model.name, "compositional") for model in (nano, smollm)]
+    assert ("nano", "moral") in study.measured("foundations")
+    assert set(study.measured("controls")) >= {(smollm.name, "moral")}
+    assert study.tests_of(smollm, "moral") == ("moral_paraphrases", "moral_adversarial")
+    assert study.config.capture.embed, "the floor of the embedding layer needs it"

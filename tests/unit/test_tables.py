@@ -239,23 +239,6 @@ def test_a_summary_given_twice_or_without_a_key_field_is_refused_with_all_faults
     assert "probe summary 2: missing dataset, pooling" in said
 
 
-@pytest.mark.parametrize(
-    ("values", "wanted"),
-    [
-        ([0.5, 0.7, 0.8, 0.9], (10, 10)),
-        ([0.5, 0.71, 0.69, 0.9], (10, 30)),
-        ([0.71, 0.9, 0.9, 0.9], (0, 0)),
-        ([0.5, 0.9, 0.9, 0.6], (10, None)),
-        ([0.5, 0.5, 0.5, 0.5], (None, None)),
-        ([0.5, float("nan"), 0.8, 0.9], (20, 20)),
-    ],
-)
-def test_onset_step_tells_first_from_sustained(values, wanted):
-    points = list(zip((0, 10, 20, 30), values, strict=True))
-    assert tables.onset_step(points) == wanted
-    assert tables.onset_step(reversed(points)) == wanted
-
-
 def test_csv_has_six_digits_empty_cells_and_unix_line_ends(tmp_path):
     rows = [
         {"name": "a,b", "value": 1 / 3, "step": 123456789},

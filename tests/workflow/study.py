@@ -10,7 +10,7 @@ SEEDS = (42, 43)
 BUNDLES = {"core": ("care", "truth"), "size": ("size",)}
 DATASETS = ("care", "truth", "size")
 FIGURES = ("saturation", "depth", "scale", "layer_profile", "noise_curves")
-TABLES = ("fragility", "probing", "scale", "trajectory")
+TABLES = ("fragility", "onsets", "probing", "scale", "trajectory")
 NOTHING = frozenset[str]()
 
 _WHO = ("nurse", "baker", "farmer", "sailor", "teacher", "driver", "singer", "guard", "cook", "clerk")
@@ -101,8 +101,15 @@ def measuring(
     }
 
 
-def tabulating(datasets: Sequence[str] = DATASETS, of: Sequence[str] = ("probes", "fragility")) -> set[str]:
+def tabulating(
+    datasets: Sequence[str] = DATASETS, of: Sequence[str] = ("probes", "onsets", "fragility")
+) -> set[str]:
     return {job(f"tabulate_{kind}", model="tiny", dataset=dataset) for kind in of for dataset in datasets}
+
+
+def checking(datasets: Sequence[str] = DATASETS) -> set[str]:
+    """The gate reports of these datasets, and the table of all."""
+    return {job("check_dataset", dataset=dataset) for dataset in datasets} | {job("tabulate_gates")}
 
 
 def joining(tables: Sequence[str] = TABLES) -> set[str]:

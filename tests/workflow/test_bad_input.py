@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.workflow.study import NOTHING, capturing, drawing, job, pairs, study_config, write_pairs
+from tests.workflow.study import (
+    NOTHING,
+    capturing,
+    drawing,
+    job,
+    pairs,
+    study_config,
+    tabulating,
+    write_pairs,
+)
 from tests.workflow.trees import Run, Tree, built_once, differing, errors, half_files
 
 _BROKEN = [
@@ -103,11 +112,11 @@ def test_bad_input_loses_nothing_and_does_not_keep_the_rest_from_being_done(bad,
         job("capture_nan_size", revision="step0200"),
     }
     failing |= {job("train_probes_tiny", revision="step0200", dataset="few", seed=42)}
+    failing |= {job("check_dataset", dataset=dataset) for dataset in ("broken", "one_class")}
     fine = drawing(["noise_curves"]) | capturing(["step0200"], ["few"])
+    fine |= {job("check_dataset", dataset=dataset) for dataset in ("long", "few")}
     fine |= {job("identify_local_nan", revision="step0200")}
-    tables = {job("tabulate_" + kind, model="tiny", dataset=d) for kind in ("probes", "fragility")
-              for d in ("care", "truth", "size")}  # fmt: skip
-    assert run.done == failing | fine | tables
+    assert run.done == failing | fine | tabulating()
     kept = (
         "activations/tiny/**/*",
         "checkpoints/tiny/*",
@@ -125,6 +134,9 @@ def test_each_bad_input_is_one_error_without_a_traceback(bad):
     said = Counter(errors(bad[1].output))
     assert len(said) == 6
     assert "Traceback" not in bad[1].output
+    # A file that cannot be read is told of by the job that checks it and by the one that captures it.
+    of_files = {name: said.pop(error_of(bad, f"check_dataset/{name}")) for name in ("broken", "one_class")}
+    assert of_files == {"broken": 2, "one_class": 2}
     assert set(said.values()) == {1}, "an error is told more than once"
 
 

@@ -1,6 +1,15 @@
 """One revision that cannot be loaded does not end a sweep."""
 
-from tests.workflow.study import FIGURES, capturing, drawing, identifying, joining, measuring, tabulating
+from tests.workflow.study import (
+    FIGURES,
+    capturing,
+    checking,
+    drawing,
+    identifying,
+    joining,
+    measuring,
+    tabulating,
+)
 from tests.workflow.trees import differing, errors, half_files
 
 BAD, GOOD = ["step0100"], ["step0000", "step0200"]
@@ -20,8 +29,12 @@ def test_the_others_finish_the_gap_can_be_drawn_and_repairing_runs_its_chain(stu
 
     run = study.run(fails=True)
     good = {"revisions": GOOD, "datasets": ["size"]}
-    assert run.done == identifying() | capturing(GOOD, ["size"]) | measuring(**good) | drawing(
-        ["noise_curves"]
+    assert run.done == (
+        checking(["size"])
+        | identifying()
+        | capturing(GOOD, ["size"])
+        | measuring(**good)
+        | drawing(["noise_curves"])
     )
     (error,) = errors(run.output)
     assert "step0100" in error

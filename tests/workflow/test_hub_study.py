@@ -18,6 +18,7 @@ from tests.hub_server import SIGNATURE, HubServer, add_revision
 from tests.workflow.study import (
     NOTHING,
     capturing,
+    checking,
     drawing,
     job,
     joining,
@@ -27,7 +28,7 @@ from tests.workflow.study import (
     tabulating,
     write_pairs,
 )
-from tests.workflow.trees import Run, Tree, built_once, differing, errors, half_files
+from tests.workflow.trees import COLLECTIONS, Run, Tree, built_once, differing, errors, half_files
 
 REPO = "lab/tiny"
 TOKEN = "hf_notarealtokenbutsecret"
@@ -151,13 +152,13 @@ def place(whole, tmp_path) -> Place:
 
 
 def test_building_the_dag_does_not_ask_the_hub(noted):
-    assert set(noted["planned"]) - {"all"} == chain(FIRST + LATE) | TABLED
+    assert set(noted["planned"]) - set(COLLECTIONS) == chain(FIRST + LATE) | TABLED | checking(["care"])
     assert noted["asked by plan"] == 0
 
 
 def test_a_ref_that_is_not_there_is_named_and_the_others_finish(noted):
     first = Run(**noted["first"])
-    assert first.done == chain(FIRST) | pinning(LATE)
+    assert first.done == chain(FIRST) | pinning(LATE) | checking(["care"])
     (message,) = errors(first.output)
     assert f"{REPO} at '{REFS['late']}': there is no such branch, tag or commit" in message
     assert "It has 1 refs, among them: main" in message

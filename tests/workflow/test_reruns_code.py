@@ -5,17 +5,31 @@ import time
 
 import pytest
 
-from tests.workflow.study import NOTHING, capturing, drawing, identifying, joining, measuring, tabulating
+from tests.workflow.study import (
+    NOTHING,
+    capturing,
+    checking,
+    drawing,
+    identifying,
+    joining,
+    measuring,
+    tabulating,
+)
 from tests.workflow.trees import PARTS, differing
 
 _AFTER_FRAGILITY = tabulating(of=["fragility"]) | joining(["fragility", "scale", "trajectory"]) | drawing()
 _AFTER_PROBES = measuring() | tabulating() | joining() | drawing()
+
+# Every table is one import away from all of them.
+_AFTER_TABLES = tabulating() | checking([]) | joining() | drawing()
 
 # Each module with the jobs of the stages that import it, and of all that hangs on them.
 CHANGES = {
     "strataprobe/checkpoints/identity.py": identifying() | capturing() | _AFTER_PROBES,
     "strataprobe/capture/pooling.py": capturing() | _AFTER_PROBES,
     "strataprobe/probes/training.py": _AFTER_PROBES,
+    "strataprobe/onsets.py": _AFTER_TABLES,
+    "strataprobe/datasets/profiles.py": checking(),
     "strataprobe/fragility/ceiling.py": measuring(["measure_fragility"]) | _AFTER_FRAGILITY,
     "join_table.py": joining(),
     "strataprobe/figures/frames.py": drawing(),

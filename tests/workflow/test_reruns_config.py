@@ -12,6 +12,7 @@ from tests.workflow.study import (
     REVISIONS,
     SEEDS,
     capturing,
+    checking,
     drawing,
     identifying,
     joining,
@@ -38,15 +39,16 @@ def test_a_new_dataset_makes_its_own_files_and_no_other_capture(study, finished)
         figure, dataset = config["figures"].pop("scale"), config["datasets"].pop("size")
         config["models"]["tiny"]["revisions"] = ["step0200"]
     study.remove("results/*/tiny/step0000", "results/*/tiny/step0100", "results/*/tiny/*/size*")
-    study.remove("results/tables/parts/*/tiny/size.csv", "results/figures/scale.*")
+    study.remove("results/tables/parts/*/tiny/size.csv", "results/figures/scale.*", "results/datasets/size")
     before = study.run().done
-    assert before == tabulating(["care", "truth"]) | joining() | drawing(
+    assert before == checking([]) | tabulating(["care", "truth"]) | joining() | drawing(
         ["saturation", "depth", "layer_profile"]
     )
     with study.changed_config() as config:
         config["figures"]["scale"], config["datasets"]["size"] = figure, dataset
     assert study.run().done == (
-        capturing(["step0200"], ["size"])
+        checking(["size"])
+        | capturing(["step0200"], ["size"])
         | measuring(revisions=["step0200"], datasets=["size"])
         | tabulating(["size"])
         | joining()
@@ -99,7 +101,8 @@ def test_the_style_of_a_figure_redraws_that_figure(study, finished):
 def test_a_changed_row_moves_its_bundle_and_no_other(study, finished):
     study.edit("data/care.jsonl", "The nurse rescued a child", "The nurse sheltered a child")
     assert study.plan() == (
-        capturing(bundles=["core"])
+        checking(["care"])
+        | capturing(bundles=["core"])
         | measuring(datasets=["care", "truth"])
         | tabulating(["care", "truth"])
         | joining()

@@ -23,7 +23,7 @@ from tests.workflow.study import job
 PROJECT = Path(__file__).resolve().parents[2]
 PLUGINS = Path(__file__).resolve().parent / "plugins"
 PARTS = ("Snakefile", "rules", "workflow_scripts", "profiles", "report", "envs", "resources")
-_COLLECTIONS = ("all", "fragility")
+COLLECTIONS = ("all", "datasets", "fragility", "structure")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Run:
     def done(self) -> set[str]:
         """The jobs, without the collections that only name what is wanted; none of them ran twice."""
         assert len(self.jobs) == len(set(self.jobs)), self.jobs
-        return {name for name in self.jobs if name not in _COLLECTIONS}
+        return {name for name in self.jobs if name not in COLLECTIONS}
 
 
 class Tree:

@@ -59,6 +59,18 @@ class Layout:
     ) -> str:
         return self.measure(kind, model, revision, dataset, seed, f"layer{layer_name(layer)}.json")
 
+    def whole(self, kind: str, model: str, revision: str, dataset: str) -> str:
+        """The file of a measure that needs no seed: `kind` is "transfer", ..."""
+        return f"{self.root}/{kind}/{model}/{revision}/{dataset}/summary.json"
+
+    # datasets, whatever the model
+
+    def gates(self, dataset: str) -> str:
+        return f"{self.root}/datasets/{dataset}/gates.json"
+
+    def floors(self, dataset: str) -> str:
+        return f"{self.root}/datasets/{dataset}/floors.json"
+
     # what people look at
 
     def table(self, name: str) -> str:
@@ -67,6 +79,10 @@ class Layout:
     def table_part(self, name: str, model: str, dataset: str) -> str:
         """The rows of one (model, dataset): what a figure waits for, instead of the whole study."""
         return f"{self.root}/tables/parts/{name}/{model}/{dataset}.csv"
+
+    def paper_table(self, name: str) -> str:
+        """A table in the form of a paper's, the published numbers beside ours."""
+        return f"{self.root}/tables/paper/{name}.csv"
 
     def figure(self, name: str, extension: str) -> str:
         return f"{self.root}/figures/{name}.{extension}"

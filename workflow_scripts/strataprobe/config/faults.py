@@ -99,9 +99,11 @@ def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
     if "datasets" in raw and not datasets:
         yield "datasets: the study has no dataset; give at least one"
     for name, entry in datasets.items():
-        path = _mapping(entry).get("path")
-        if base is not None and isinstance(path, str) and not (base / path).is_file():
-            yield f"datasets.{name}.path: there is no file {path!r}{_nearest_file(base, path)}"
+        for key in ("path", "keywords", "blocklist", "animate"):
+            path = _mapping(entry).get(key)
+            if base is not None and isinstance(path, str) and not (base / path).is_file():
+                yield f"datasets.{name}.{key}: there is no file {path!r}{_nearest_file(base, path)}"
+        yield from _test_faults(str(name), _mapping(entry).get("tests"), datasets)
     for name, entry in models.items():
         for dataset in _sequence(_mapping(entry).get("datasets")):
             if dataset not in datasets:
@@ -117,7 +119,10 @@ def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
 
 
 def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
-    """A local model whose folder, before any `{revision}`, is not there."""
+    """A local model whose folder, before any `{revision}`, is not there, or a folder of published files."""
+    published = _mapping(_mapping(_mapping(entry).get("source")).get("published")).get("directory")
+    if isinstance(published, str) and not (base / published).is_dir():
+        yield f"models.{name}.source.published.directory: there is no folder {published!r}"
     directory = _mapping(_mapping(_mapping(entry).get("source")).get("local")).get("directory")
     if isinstance(directory, str):
         before = directory.split("{revision}")[0]
@@ -126,6 +131,17 @@ def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
         folder = (base / before).parent if partial else base / before
         if not folder.is_dir():
             yield f"models.{name}.source.local.directory: there is no folder {directory!r}"
+
+
+def _test_faults(name: str, tested: Any, datasets: Mapping[str, Any]) -> Iterator[str]:
+    """A dataset that tests the probes of one that is not there, or that has none itself."""
+    if tested is None:
+        return
+    if tested not in datasets or tested == name:
+        nearest = _nearest(str(tested), [str(other) for other in datasets if other != name])
+        yield f"datasets.{name}.tests: {tested!r} is not another dataset of this study{nearest}"
+    elif _mapping(datasets[tested]).get("tests") is not None:
+        yield f"datasets.{name}.tests: {tested!r} itself tests another dataset, so it has no probes"
 
 
 def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: list[str]) -> Iterator[str]:
@@ -138,12 +154,29 @@ def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: l
         if revision is not None and known and revision not in known:
             nearest = _nearest(str(revision), known)
             yield f"figures.{figure}.revision: {revision!r} is not a revision of that model{nearest}"
-        dataset = spec.get("dataset")
-        if dataset is not None and dataset not in datasets:
-            nearest = _nearest(str(dataset), list(map(str, datasets)))
-            yield f"figures.{figure}.dataset: {dataset!r} is not a dataset of this study{nearest}"
-        if dataset is None and spec.get("kind") not in (None, "loss"):
-            yield f"figures.{figure}.dataset: is missing; a figure of kind {spec['kind']!r} needs one"
+        for key, named in (("dataset", [spec.get("dataset")]), ("datasets", _sequence(spec.get("datasets")))):
+            for dataset in named:
+                if dataset is not None and dataset not in datasets:
+                    nearest = _nearest(str(dataset), list(map(str, datasets)))
+                    yield f"figures.{figure}.{key}: {dataset!r} is not a dataset of this study{nearest}"
+        yield from _missing_in_figure(str(figure), spec)
+
+
+# What a figure of each kind must name; the others need a model and one dataset.
+_FIGURE_NEEDS = {
+    "loss": ("model",),
+    "emergence": ("model", "datasets"),
+    "floors": ("model", "datasets"),
+    "gates": ("datasets",),
+}
+
+
+def _missing_in_figure(figure: str, spec: Mapping[str, Any]) -> Iterator[str]:
+    kind = spec.get("kind")
+    for key in _FIGURE_NEEDS.get(kind, ("model", "dataset")) if isinstance(kind, str) else ():
+        if spec.get(key) is None:
+            wanted = "a list of them" if key == "datasets" else "one"
+            yield f"figures.{figure}.{key}: is missing; a figure of kind {kind!r} needs {wanted}"
 
 
 def _revisions_of(model: Any, models: Mapping[str, Any]) -> list[str]:

@@ -82,6 +82,12 @@ class Hub(Section):
     repo: Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+$")]
 
 
+class PublishedFiles(Section):
+    """Result files of the reference implementation, a folder a checkpoint: numbers that nobody here made."""
+
+    directory: str
+
+
 class Source(Section):
     """Exactly one of these."""
 
@@ -89,6 +95,7 @@ class Source(Section):
     wheel: Wheel | None = None
     local: Local | None = None
     hub: Hub | None = None
+    published: PublishedFiles | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "Source":
@@ -115,7 +122,7 @@ class RevisionEntry(Section):
     step: Whole | None = None
 
 
-Measure = Literal["probes", "fragility"]
+Measure = Literal["probes", "fragility", "transfer", "foundations", "controls"]
 
 
 class ModelEntry(Section):
@@ -143,7 +150,19 @@ class ModelEntry(Section):
             if twice:
                 raise ValueError(f"revisions: {', '.join(twice)} given more than once")
             self._refuse_twins(len(names))
+        if self.source.published is not None:
+            self._of_one_dataset_and_seed()
         return self
+
+    def _of_one_dataset_and_seed(self) -> None:
+        """Published files say neither their dataset nor their seed, and are of one of each."""
+        missing = [
+            f"{name}: published files are of one; name it, such as {example}"
+            for name, example in (("datasets", "[moral]"), ("seeds", "[42]"))
+            if len(getattr(self, name) or []) != 1
+        ]
+        if missing:
+            raise ValueError("; ".join(missing))
 
     def _refuse_twins(self, revisions: int) -> None:
         """Several revisions of a source that holds one checkpoint would be the same weights, renamed."""
@@ -161,12 +180,29 @@ class ModelEntry(Section):
 # what is asked of them
 
 
+Profile = Literal["generic", "moral", "sentiment", "syntax", "compositional", "paraphrase", "adversarial"]
+
+
 class DatasetEntry(Section):
-    """A dataset file. Datasets of one bundle are captured in one pass over a checkpoint."""
+    """A dataset file. Datasets of one bundle are captured in one pass over a checkpoint.
+
+    `profile` is what the gate report asks of it, with `thresholds` by gate, and the lists of words some
+    profiles need. `seeds` are instead of the model's; of the model's measures only `measures` are taken.
+    A dataset that `tests` another is no probing task of its own: the other's probes are tried on it (a
+    paraphrase has its original's id).
+    """
 
     path: str
     kind: Literal["pairs"] = "pairs"
     bundle: Slug | None = None
+    profile: Profile = "generic"
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    keywords: str | None = None
+    blocklist: str | None = None
+    animate: str | None = None
+    seeds: Annotated[list[Whole], Distinct] | None = None
+    measures: Annotated[list[Measure], Distinct] | None = None
+    tests: Slug | None = None
 
 
 class Capture(Section):
@@ -211,12 +247,62 @@ class Fragility(Section):
         return self
 
 
-class FigureEntry(Section):
-    """One figure, named by its key: `results/figures/{key}.svg` and `.png`."""
+class Floors(Section):
+    """Lexical floors: what a bag of words reaches without a model (paper fragility, 3.2)."""
 
-    kind: Literal["saturation", "depth", "noise_curves", "scale", "layer_profile", "loss"]
-    model: Slug
+    folds: Annotated[int, Field(ge=2)] = 5
+    max_iter: Count = 1000
+    characters: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(default=[1, 4])
+    bootstrap: Count = 1000
+    margin: Fraction = 0.10
+
+    @model_validator(mode="after")
+    def _shortest_first(self) -> "Floors":
+        if self.characters[0] > self.characters[1]:
+            raise ValueError(f"characters: {self.characters} must be the shortest run, then the longest")
+        return self
+
+
+class Transfer(Section):
+    """Leave-group-out transfer and lift (paper fragility, 3.2 and 4.1)."""
+
+    folds: Annotated[int, Field(ge=3)] = 5
+    C: Positive = 1.0
+    max_iterations: Count = 1000
+    bootstrap: Count = 1000
+    seed: Whole = 42
+    singled_out: list[str] = Field(default=["role_reversal"])
+
+
+class Foundations(Section):
+    """Probes of each group by itself, and the peak that chance gives (paper fragility, appendix A)."""
+
+    permutations: Count = 200
+
+
+class Controls(Section):
+    """Selectivity, permutation null, description length, leave-lexeme-out (paper fragility, appendix C)."""
+
+    control_tasks: Count = 5
+    permutations: Count = 200
+    code_orders: Count = 3
+    false_discovery: Fraction = 0.05
+    bootstrap: Count = 1000
+
+
+class FigureEntry(Section):
+    """One figure, named by its key: `results/figures/{key}.svg` and `.png`.
+
+    `dataset` is one dataset, or several for a figure that compares them.
+    """
+
+    kind: Literal[
+        "saturation", "depth", "noise_curves", "scale", "layer_profile", "loss",
+        "emergence", "transfer", "foundations", "floors", "gates",
+    ]  # fmt: skip
+    model: Slug | None = None
     dataset: Slug | None = None
+    datasets: Annotated[list[Slug], Distinct] | None = None
     revision: Slug | None = None
     seed: Whole | None = None
     title: str | None = None
@@ -231,10 +317,15 @@ class StudyConfig(Section):
     gaps: Literal["refuse", "draw"] = "refuse"
     seeds: Annotated[list[Whole], Distinct]
     step_onset_threshold: Fraction = 0.7
+    paper_tables: bool = False
     measures: Annotated[list[Measure], Distinct] = Field(default=["probes", "fragility"])
     datasets: dict[Slug, DatasetEntry]
     models: dict[Slug, ModelEntry]
     capture: Capture = Field(default_factory=Capture)
     probe: Probe = Field(default_factory=Probe)
     fragility: Fragility = Field(default_factory=Fragility)
+    floors: Floors = Field(default_factory=Floors)
+    transfer: Transfer = Field(default_factory=Transfer)
+    foundations: Foundations = Field(default_factory=Foundations)
+    controls: Controls = Field(default_factory=Controls)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

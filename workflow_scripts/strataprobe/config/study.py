@@ -18,6 +18,10 @@ CONVENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+# Stages that read pooled activations without a noise of their own.
+_OF_STATES = ("transfer", "foundations", "controls")
+
+
 @dataclass(frozen=True)
 class Revision:
     """One checkpoint: its name in paths, what the source calls it, its training step (None if unknown)."""
@@ -78,11 +82,35 @@ class Study:
         for key in ("pooling", "draws"):
             if key in section and section[key] is None:
                 section[key] = conventions[key]
-        if stage in ("probe", "fragility"):
+        if stage in ("probe", "fragility", *_OF_STATES):
             section["conventions"] = self.config.conventions
-        if stage == "fragility":
+        if stage in ("fragility", *_OF_STATES):
             section["pooling"] = self.settings("probe")["pooling"]
+        if stage in ("foundations", "controls"):
+            section["probe"] = self.settings("probe")
         return dict(sorted(section.items()))
+
+    def tasks(self, model: Model) -> tuple[str, ...]:
+        """The model's datasets that are probed: those that test another one's probes are not."""
+        return tuple(name for name in model.datasets if self.config.datasets[name].tests is None)
+
+    def tests_of(self, model: Model, dataset: str) -> tuple[str, ...]:
+        """The model's datasets that test this one's probes."""
+        return tuple(name for name in model.datasets if self.config.datasets[name].tests == dataset)
+
+    def measured(self, measure: str) -> list[tuple[str, str]]:
+        """(model, dataset) pairs for which the study asks for a measure."""
+        return [
+            (model.name, dataset)
+            for model in self.models.values()
+            if measure in model.measures
+            for dataset in self.tasks(model)
+            if measure in (self.config.datasets[dataset].measures or model.measures)
+        ]
+
+    def seeds(self, model: Model, dataset: str) -> tuple[int, ...]:
+        """The dataset's own seeds, or else the model's."""
+        return tuple(self.config.datasets[dataset].seeds or model.seeds)
 
     def bundles(self, model: Model) -> dict[str, list[str]]:
         """The model's datasets by the bundle they are captured in; without `bundle:` one of its own."""
@@ -101,7 +129,7 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
         "dtype": entry.dtype,
         "datasets": tuple(entry.datasets or config.datasets),
         "seeds": tuple(entry.seeds or config.seeds),
-        "measures": tuple(entry.measures or config.measures),
+        "measures": tuple(m for m in entry.measures or config.measures if _can(entry, m)),
         "memory_mb": entry.memory_mb,
     }
     if entry.source.pretrain is None:
@@ -125,6 +153,11 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
         )
         for place, seed in enumerate(source.pop("seeds"))
     ]
+
+
+def _can(entry: ModelEntry, measure: str) -> bool:
+    """Published files hold probes and fragility; nothing else can be measured without a model."""
+    return entry.source.published is None or measure in ("probes", "fragility")
 
 
 def _step(name: str) -> int | None:

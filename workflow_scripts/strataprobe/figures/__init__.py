@@ -16,6 +16,11 @@ KINDS: dict[str, str] = {
     "scale": "strataprobe.figures.scale",
     "layer_profile": "strataprobe.figures.layer_profile",
     "loss": "strataprobe.figures.loss",
+    "emergence": "strataprobe.figures.emergence",
+    "transfer": "strataprobe.figures.transfer",
+    "foundations": "strataprobe.figures.foundations",
+    "floors": "strataprobe.figures.floors",
+    "gates": "strataprobe.figures.gates",
 }
 
 

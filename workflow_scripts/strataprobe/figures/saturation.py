@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from strataprobe.figures import style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
-from strataprobe.tables import SEED_MEAN, onset_step
+from strataprobe.onsets import onset_step
+from strataprobe.tables import SEED_MEAN
 
 _SCALED = ("rms_after", "rms_before", "within_class")
 _SMALL_PRINT = "Thin lines: 95 % pair bootstrap of a seed, its bounds averaged over seeds."
@@ -129,7 +130,7 @@ def _raw(axes: Axes, noise: pd.DataFrame, continuous: pd.DataFrame, checkpoints:
         drawn.append(values)
     axes.set_title("b  raw critical noise")
     axes.set_ylabel("mean σ* over layers\n(activation units)")
-    _finish(axes, drawn)
+    _finish(axes, drawn, measured=not noise.empty)
 
 
 def _scaled(axes: Axes, continuous: pd.DataFrame, checkpoints: Checkpoints) -> None:
@@ -141,7 +142,7 @@ def _scaled(axes: Axes, continuous: pd.DataFrame, checkpoints: Checkpoints) -> N
         _bootstrap(axes, rows, checkpoints, look["color"], label=None)
     axes.set_title("c  scale divided out")
     axes.set_ylabel("mean σ* over layers\n(units of the layer's RMS)")
-    _finish(axes, drawn)
+    _finish(axes, drawn, measured=continuous["control"].isin(_SCALED).any())
 
 
 def _curve(
@@ -193,11 +194,12 @@ def _strip(axes: Axes, continuous: pd.DataFrame, checkpoints: Checkpoints, contr
     axes.set_xlabel("training step")
 
 
-def _finish(axes: Axes, drawn: Sequence[np.ndarray]) -> None:
+def _finish(axes: Axes, drawn: Sequence[np.ndarray], *, measured: bool) -> None:
     finite = np.concatenate(drawn)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
-        style.say_empty(axes, "no layer reaches the threshold\nwithout noise")
+        why = "no layer reaches the threshold\nwithout noise" if measured else "not in these results"
+        style.say_empty(axes, why)
     # Room above the curves for the legend, so that it covers none of them.
     top = max([axes.dataLim.ymax, 1e-9]) if len(finite) else 1.0
     axes.set_ylim(0, top / (0.93 - 0.1 * len(axes.get_legend_handles_labels()[0])))

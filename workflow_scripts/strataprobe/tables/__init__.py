@@ -1,0 +1,36 @@
+"""Long, tidy tables: one row an observation."""
+
+from strataprobe.tables.columns import COLUMNS, KEY, Row
+from strataprobe.tables.datasets import floor_rows, gate_rows
+from strataprobe.tables.files import concatenate, read_rows, read_table, write_csv
+from strataprobe.tables.measures import (
+    SEED_MEAN,
+    curves_of,
+    fragility_rows,
+    probing_rows,
+    scale_rows,
+    trajectory_rows,
+)
+from strataprobe.tables.structure import controls_rows, foundations_rows, onset_rows, transfer_rows
+
+__all__ = [
+    "COLUMNS",
+    "KEY",
+    "SEED_MEAN",
+    "Row",
+    "concatenate",
+    "controls_rows",
+    "curves_of",
+    "floor_rows",
+    "foundations_rows",
+    "fragility_rows",
+    "gate_rows",
+    "onset_rows",
+    "probing_rows",
+    "read_rows",
+    "read_table",
+    "scale_rows",
+    "trajectory_rows",
+    "transfer_rows",
+    "write_csv",
+]

@@ -1,0 +1,46 @@
+"""The columns of every table, in order, and which of them hold text."""
+
+from typing import Any
+
+Row = dict[str, Any]
+
+KEY = ("model", "revision", "step", "dataset", "conventions", "pooling", "seed")
+GEOMETRY = (
+    "activation_rms",
+    "mean_norm",
+    "first_token_share",
+    "weight_norm",
+    "margin_mean",
+    "margin_sd",
+    "margin_over_rms",
+    "gaussian_critical_noise",
+)
+SCORES = ("accuracy", "loss", "auc", "d_prime", "log_loss")
+WHICH = ("quantity", "control", "statistic", "band", "means")
+_INTERVAL = ("interval_low", "interval_high")
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "probing": (*(*KEY, "layer", "depth", *SCORES, "train_pairs", "test_pairs", *_INTERVAL),),
+    "fragility": (
+        *(*KEY, "layer", "depth", "band", "baseline_accuracy", "control", "statistic"),
+        *("critical_noise", "state", *_INTERVAL),
+    ),
+    "trajectory": (*KEY, *WHICH, "value", *_INTERVAL, "layers", "counted"),
+    "onsets": (*KEY, "quantity", "value", "state", *_INTERVAL),
+    "transfer": (*KEY, "quantity", "selection", "group", "layer", "value", *_INTERVAL),
+    "foundations": (*KEY, "group", "quantity", "layer", "value", "test_items"),
+    "controls": (*KEY, "layer", "quantity", "value", *_INTERVAL),
+    "gates": ("dataset", "profile", "gate", "threshold", "value", "passed", "worst"),
+    "floors": (
+        *("dataset", "scheme", "kind", "group", "pairs", "features", "accuracy", *_INTERVAL),
+        *("floor", "floor_low", "floor_high", "below_chance", "likely_cause"),
+    ),
+    "scale": (*KEY, "layer", "depth", *GEOMETRY, "ceiling_critical_noise", "ceiling_state"),
+}
+
+TEXT = frozenset(
+    (
+        *(*KEY, *WHICH, "state", "ceiling_state", "band", "selection", "group", "kind"),
+        *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
+    )
+) - {"step"}
