@@ -16,7 +16,7 @@ def framed(
     benchmark: str,
     identity: dict[str, Any],
     dataset: str,
-    seed: int,
+    seed: int | None,
     metadata: dict[str, Any],
     settings: dict[str, Any],
     activations: dict[str, Any],
