@@ -133,6 +133,69 @@ def part(table):
     return LAYOUT.table_part(table, "{model}", "{dataset}")
 
 
+def dataset_files(wildcards):
+    """The file, and the lists of words its gates need, by name."""
+    entry = DATASETS[wildcards.dataset]
+    lists = {name: getattr(entry, name) for name in ("keywords", "blocklist", "animate")}
+    return {"dataset": entry.path, **{name: path for name, path in lists.items() if path is not None}}
+
+
+def dataset_file(wildcards):
+    return DATASETS[wildcards.dataset].path
+
+
+def gate_settings(wildcards):
+    """What is asked of a dataset, as one sorted dict."""
+    entry = DATASETS[wildcards.dataset]
+    return {
+        "dataset": wildcards.dataset,
+        "profile": entry.profile,
+        "thresholds": dict(sorted(entry.thresholds.items())),
+    }
+
+
+def floor_settings(wildcards):
+    """How floors are measured; their own split is that of the probes, seed by seed."""
+    seeds = sorted({seed for model in MODELS.values() for seed in dataset_seeds(model, wildcards.dataset)})
+    return {
+        **settings("floors"),
+        "dataset": wildcards.dataset,
+        "seeds": seeds,
+        "test_fraction": STUDY.config.probe.test_fraction,
+    }
+
+
+def dataset_seeds(model, dataset):
+    return STUDY.seeds(model, dataset) if dataset in STUDY.tasks(model) else ()
+
+
+def with_floors():
+    """Datasets that some model's transfer is measured on, or whose floors are drawn."""
+    drawn = [spec.datasets for spec in STUDY.config.figures.values() if spec.kind == "floors"]
+    return sorted({dataset for _, dataset in measured("transfer")}.union(*drawn))
+
+
+def over_training(measure):
+    """(model, dataset) pairs of a measure whose models have more than one checkpoint."""
+    return [pair for pair in measured(measure) if len(MODELS[pair[0]].revisions) > 1]
+
+
+def paper_inputs():
+    """What the tables are made from, by name; only what the study measures."""
+    found = {
+        "trajectory": [LAYOUT.table_part("trajectory", *pair) for pair in over_training("fragility")],
+        "foundations": [LAYOUT.table_part("foundations", *pair) for pair in over_training("foundations")],
+        "floors": [LAYOUT.table("floors")] if with_floors() else [],
+    }
+    return {name: paths for name, paths in found.items() if paths}
+
+
+def paper_outputs():
+    """Which tables the study can fill, by name."""
+    of = {"trajectory": ["table1", "table2", "table3"], "foundations": ["tableA"], "floors": ["tableD2"]}
+    return [table for name in paper_inputs() for table in of[name]]
+
+
 def print_time_per_rule():
     rows = timing.time_per_rule(Path(LAYOUT.benchmarks), since=STARTED)
     print(timing.report(rows, time.time() - STARTED), file=sys.stderr)

@@ -3,27 +3,6 @@
 PUBLISHED = os.path.relpath(Path(workflow.basedir) / "resources/published")
 
 
-def over_training(measure):
-    """(model, dataset) pairs of a measure whose models have more than one checkpoint."""
-    return [pair for pair in measured(measure) if len(MODELS[pair[0]].revisions) > 1]
-
-
-def paper_inputs():
-    """What the tables are made from, by name; only what the study measures."""
-    found = {
-        "trajectory": [LAYOUT.table_part("trajectory", *pair) for pair in over_training("fragility")],
-        "foundations": [LAYOUT.table_part("foundations", *pair) for pair in over_training("foundations")],
-        "floors": [LAYOUT.table("floors")] if with_floors() else [],
-    }
-    return {name: paths for name, paths in found.items() if paths}
-
-
-def paper_outputs():
-    """Which tables the study can fill, by name."""
-    of = {"trajectory": ["table1", "table2", "table3"], "foundations": ["tableA"], "floors": ["tableD2"]}
-    return [table for name in paper_inputs() for table in of[name]]
-
-
 if STUDY.config.paper_tables and paper_inputs():
 
     rule tabulate_paper:
