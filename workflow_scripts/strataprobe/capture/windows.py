@@ -139,12 +139,11 @@ class _Run:
         shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
         pooled = np.empty(shape, dtype=np.float32)
         order = longest_first(plan_rows(tokens, range(start, stop), self.lm.sharing_limit))
-        with ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,)) as threads:
+        threads = ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,))
+        with attached(hooks(self.pooling, self.lm.blocks, self.embed)), threads:
             while order:
                 batches, order = self._next(order)
-                with attached(hooks(self.pooling, self.lm.blocks, self.embed)):
-                    results = list(threads.map(self._try, batches))
-                for chosen, result in zip(batches, results, strict=True):
+                for chosen, result in zip(batches, threads.map(self._try, batches), strict=True):
                     if result is None:
                         order = longest_first([*self._shrink(chosen), *order])
                         continue
