@@ -8,8 +8,8 @@ from bench.outcome import Outcome, best_of, skipped
 from bench.setup import Setup
 from strataprobe import lm
 from strataprobe.capture import Settings, capture
-from strataprobe.capture.windows import longest_first
 from strataprobe.datasets.pairs import read_pairs
+from strataprobe.lm import longest_first
 
 NAME = "capture"
 QUESTION = "What pooling, checks and copying cost beside the forward pass itself (fp32, same sorted batches)."

@@ -121,6 +121,21 @@ def revisions_of(model):
     return ["{revision}"], ["{revision}"]
 
 
+def at_revision(place):
+    """What a rule's message says of the revision: nothing where one job goes through all of them."""
+    return " at {wildcards.revision}" if place else ""
+
+
+def caches(model):
+    """Activation caches that one job of a (model, dataset) reads."""
+    return [LAYOUT.activations(model, revision, "{dataset}") for revision in revisions_of(model)[0]]
+
+
+def identities(model):
+    """Identities of the checkpoints behind `caches`."""
+    return [LAYOUT.identity(model, revision) for revision in revisions_of(model)[0]]
+
+
 def measured(measure):
     return STUDY.measured(measure)
 
@@ -131,6 +146,25 @@ def parts(wildcards):
 
 def part(table):
     return LAYOUT.table_part(table, "{model}", "{dataset}")
+
+
+def onset_settings():
+    """When accuracy counts as risen, and the bootstrap behind its interval, as one sorted dict."""
+    return {
+        "bootstrap": STUDY.config.probe.bootstrap,
+        "seed": STUDY.config.seeds[0],
+        "threshold": STUDY.config.step_onset_threshold,
+    }
+
+
+def decision_settings():
+    return {name: rule.model_dump(mode="json") for name, rule in sorted(STUDY.config.decision_rules.items())}
+
+
+def decision_trajectories():
+    """Trajectory tables that the configured tests of a decline read, each once."""
+    tested = {(rule.model, rule.dataset): None for rule in STUDY.config.decision_rules.values()}
+    return [LAYOUT.table_part("trajectory", *pair) for pair in tested]
 
 
 def dataset_files(wildcards):

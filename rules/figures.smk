@@ -7,6 +7,7 @@ PARTS_OF = {
     "layer_profile": ["probing", "fragility", "scale"],
     "transfer": ["transfer"],
     "foundations": ["foundations"],
+    "controls": ["controls"],
 }
 # The settings each kind draws from, besides title and style: what it does not use must not redraw it.
 USES = {
@@ -19,17 +20,20 @@ USES = {
     "emergence": ["checkpoints", "step_onset"],
     "transfer": ["checkpoints", "singled_out"],
     "foundations": ["checkpoints"],
+    "controls": ["revision"],
     "floors": ["checkpoints"],
     "gates": ["datasets"],
 }
 COLLECTION_OF = {
     "gates": "datasets",
+    "controls": "structure",
     "floors": "structure",
     "foundations": "structure",
     "transfer": "structure",
 }
 CATEGORIES = {
     "loss": "Models",
+    "controls": "A checkpoint",
     "layer_profile": "A checkpoint",
     "noise_curves": "A checkpoint",
     "gates": "Datasets",

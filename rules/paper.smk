@@ -11,13 +11,14 @@ if STUDY.config.paper_tables and paper_inputs():
             numbers=f"{PUBLISHED}/fragility.csv",
         output:
             **{
-                name: report(
-                    LAYOUT.paper_table(name),
+                name if extension == "csv" else f"{name}_page": report(
+                    LAYOUT.paper_table(name, extension),
                     caption="../report/paper_table.rst",
                     category="Tables of the paper",
-                    labels={"table": name.removeprefix("table")},
+                    labels={"table": name.removeprefix("table"), "as": form},
                 )
                 for name in paper_outputs()
+                for extension, form in (("html", "page"), ("csv", "long rows"))
             },
         log:
             LAYOUT.log("tabulate_paper"),
@@ -34,4 +35,6 @@ if STUDY.config.paper_tables and paper_inputs():
         script:
             "../workflow_scripts/tabulate_paper.py"
 
-    COLLECTIONS["structure"].append([LAYOUT.paper_table(name) for name in paper_outputs()])
+    COLLECTIONS["structure"].append(
+        [LAYOUT.paper_table(name, form) for name in paper_outputs() for form in ("csv", "html")]
+    )

@@ -1,15 +1,22 @@
-"""Probes and fragility curves: all layers of one (model, revision, dataset, seed) in one job."""
+"""Probes and fragility curves: all layers of one (model, revision, dataset, seed) in one job.
+
+Of a model made here all revisions in one: a probe takes less time than starting a process does.
+"""
 
 
 def layer_files(kind, model):
     return [
-        LAYOUT.layer(kind, model, "{revision}", "{dataset}", "{seed}", layer)
+        LAYOUT.layer(kind, model, revision, "{dataset}", "{seed}", layer)
+        for revision in revisions_of(model)[0]
         for layer in range(MODELS[model].layers)
     ]
 
 
-def measure_file(kind, model, name):
-    return LAYOUT.measure(kind, model, "{revision}", "{dataset}", "{seed}", name)
+def measure_files(kind, model, name):
+    return [
+        LAYOUT.measure(kind, model, revision, "{dataset}", "{seed}", name)
+        for revision in revisions_of(model)[0]
+    ]
 
 
 def probe_memory(wildcards, attempt):
@@ -17,21 +24,23 @@ def probe_memory(wildcards, attempt):
 
 
 for model in RUNNABLE:
+    place = revisions_of(model)[1]
+    at = at_revision(place)
 
     rule:
         name:
             f"train_probes_{model}"
         input:
-            activations=LAYOUT.activations(model, "{revision}", "{dataset}"),
-            identity=LAYOUT.identity(model, "{revision}"),
+            activations=caches(model),
+            identities=identities(model),
         output:
             layers=layer_files("probes", model),
-            weights=measure_file("probes", model, "weights.h5"),
-            summary=measure_file("probes", model, "summary.json"),
+            weights=measure_files("probes", model, "weights.h5"),
+            summaries=measure_files("probes", model, "summary.json"),
         log:
-            LAYOUT.log(f"train_probes_{model}", "{revision}", "{dataset}", "seed{seed}"),
+            LAYOUT.log(f"train_probes_{model}", *place, "{dataset}", "seed{seed}"),
         benchmark:
-            LAYOUT.benchmark(f"train_probes_{model}", "{revision}", "{dataset}", "seed{seed}")
+            LAYOUT.benchmark(f"train_probes_{model}", *place, "{dataset}", "seed{seed}")
         conda:
             "../envs/analysis.yaml"
         threads: 1
@@ -40,6 +49,8 @@ for model in RUNNABLE:
         params:
             code=modules("train_probes"),
             probe=settings("probe"),
+        message:
+            f"Probes of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/train_probes.py"
 
@@ -47,16 +58,16 @@ for model in RUNNABLE:
         name:
             f"measure_fragility_{model}"
         input:
-            activations=LAYOUT.activations(model, "{revision}", "{dataset}"),
-            identity=LAYOUT.identity(model, "{revision}"),
-            weights=measure_file("probes", model, "weights.h5"),
+            activations=caches(model),
+            identities=identities(model),
+            weights=measure_files("probes", model, "weights.h5"),
         output:
             layers=layer_files("fragility", model),
-            summary=measure_file("fragility", model, "summary.json"),
+            summaries=measure_files("fragility", model, "summary.json"),
         log:
-            LAYOUT.log(f"measure_fragility_{model}", "{revision}", "{dataset}", "seed{seed}"),
+            LAYOUT.log(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}"),
         benchmark:
-            LAYOUT.benchmark(f"measure_fragility_{model}", "{revision}", "{dataset}", "seed{seed}")
+            LAYOUT.benchmark(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}")
         conda:
             "../envs/analysis.yaml"
         threads: 1
@@ -65,5 +76,7 @@ for model in RUNNABLE:
         params:
             code=modules("measure_fragility"),
             fragility=settings("fragility"),
+        message:
+            f"Fragility of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/measure_fragility.py"

@@ -20,13 +20,14 @@ def structure_memory(wildcards, attempt):
 
 for model in RUNNABLE:
     revisions, place = revisions_of(model)
+    at = at_revision(place)
 
     rule:
         name:
             f"measure_transfer_{model}"
         input:
-            activations=[LAYOUT.activations(model, revision, "{dataset}") for revision in revisions],
-            identities=[LAYOUT.identity(model, revision) for revision in revisions],
+            activations=caches(model),
+            identities=identities(model),
             dataset=dataset_file,
             floors=LAYOUT.floors("{dataset}"),
         output:
@@ -44,6 +45,8 @@ for model in RUNNABLE:
             code=modules("measure_transfer"),
             transfer=settings("transfer"),
             floors=settings("floors"),
+        message:
+            f"Transfer of {model} for {{wildcards.dataset}}{at}"
         script:
             "../workflow_scripts/measure_transfer.py"
 
@@ -51,8 +54,8 @@ for model in RUNNABLE:
         name:
             f"measure_foundations_{model}"
         input:
-            activations=[LAYOUT.activations(model, revision, "{dataset}") for revision in revisions],
-            identities=[LAYOUT.identity(model, revision) for revision in revisions],
+            activations=caches(model),
+            identities=identities(model),
         output:
             [
                 LAYOUT.measure("foundations", model, revision, "{dataset}", "{seed}", "summary.json")
@@ -70,6 +73,8 @@ for model in RUNNABLE:
         params:
             code=modules("measure_foundations"),
             foundations=settings("foundations"),
+        message:
+            f"Groups by themselves of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/measure_foundations.py"
 
@@ -77,8 +82,8 @@ for model in RUNNABLE:
         name:
             f"measure_controls_{model}"
         input:
-            activations=[LAYOUT.activations(model, revision, "{dataset}") for revision in revisions],
-            identities=[LAYOUT.identity(model, revision) for revision in revisions],
+            activations=caches(model),
+            identities=identities(model),
             weights=[
                 LAYOUT.measure("probes", model, revision, "{dataset}", "{seed}", "weights.h5")
                 for revision in revisions
@@ -102,5 +107,7 @@ for model in RUNNABLE:
         params:
             code=modules("measure_controls"),
             controls=partial(control_settings, model),
+        message:
+            f"Controls of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/measure_controls.py"

@@ -64,7 +64,9 @@ rule tabulate_onsets:
         mem_mb=table_memory,
     params:
         code=modules("tabulate_onsets"),
-        onset=STUDY.config.step_onset_threshold,
+        onsets=onset_settings(),
+    message:
+        "Onsets of {wildcards.model} for {wildcards.dataset}"
     script:
         "../workflow_scripts/tabulate_onsets.py"
 
@@ -129,6 +131,29 @@ rule tabulate_controls:
         "../workflow_scripts/tabulate_controls.py"
 
 
+rule tabulate_decisions:
+    input:
+        trajectories=decision_trajectories(),
+    output:
+        table=LAYOUT.table("decisions"),
+    log:
+        LAYOUT.log("tabulate_decisions"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_decisions")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_decisions"),
+        rules=decision_settings(),
+    message:
+        "Tests of a decline between two checkpoints"
+    script:
+        "../workflow_scripts/tabulate_decisions.py"
+
+
 rule join_table:
     input:
         parts=parts,
@@ -158,3 +183,6 @@ for table, measure in TABLES_OF.items():
         COLLECTIONS["fragility" if measure in ("probes", "fragility") else "structure"].append(
             [LAYOUT.table(table)]
         )
+
+if STUDY.config.decision_rules:
+    COLLECTIONS["fragility"].append([LAYOUT.table("decisions")])

@@ -141,3 +141,16 @@ def controls_summary(step: int, seed: int) -> dict:
         ),
     }
     return framed(found, step, seed, probes.metadata(posed, PROBE))
+
+
+def worded_controls(step: int, seed: int) -> dict:
+    """Controls of a set whose contrast words can be left out, as `controls.measure` says it of one."""
+    values = [0.5, 0.75, 0.875]
+    split = {
+        "refused": None,
+        "accuracy": values,
+        "interval": [[value - 0.1, value + 0.1] for value in values],
+        "mean_accuracy": sum(values) / len(values),
+        "mean_interval": [0.6, 0.8],
+    }
+    return {**controls_summary(step, seed), "lexeme_split": split}

@@ -1,7 +1,8 @@
-"""Fragility of the trained probes of one (model, revision, dataset, seed): a curve a layer, a summary."""
+"""Fragility of the trained probes of one (model, dataset, seed), revision by revision: a curve a layer, a summary."""
 
 from strataprobe import cache, files, fragility, probes
-from strataprobe.logs import job_log
+from strataprobe.layout import by_checkpoint
+from strataprobe.logs import job_log, progress
 
 
 def main(activations, identity, weights, layers, summary, *, dataset, seed, settings):
@@ -31,13 +32,13 @@ def main(activations, identity, weights, layers, summary, *, dataset, seed, sett
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
-        main(
-            snakemake.input.activations,
-            snakemake.input.identity,
-            snakemake.input.weights,
-            snakemake.output.layers,
-            snakemake.output.summary,
-            dataset=snakemake.wildcards.dataset,
-            seed=int(snakemake.wildcards.seed),
-            settings=snakemake.params.fragility,
-        )
+        given, made = snakemake.input, snakemake.output
+        layers = by_checkpoint(made.layers, len(made.summaries))
+        places = zip(given.activations, given.identities, given.weights, layers, made.summaries, strict=True)
+        for place in progress(list(places), desc="checkpoints", unit="checkpoint"):
+            main(
+                *place,
+                dataset=snakemake.wildcards.dataset,
+                seed=int(snakemake.wildcards.seed),
+                settings=snakemake.params.fragility,
+            )

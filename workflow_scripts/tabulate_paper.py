@@ -2,7 +2,7 @@
 
 from strataprobe import tables
 from strataprobe.logs import job_log
-from strataprobe.published import paper_tables, read_numbers
+from strataprobe.published import formatted, paper_tables, read_numbers
 
 
 def main(numbers, trajectories, foundations, floors, outputs, *, onset):
@@ -30,8 +30,10 @@ def main(numbers, trajectories, foundations, floors, outputs, *, onset):
             own = [row for row in found if row["dataset"] == dataset]
             by_group = {"" if row["group"] == "all" else row["group"]: row["floor"] for row in own}
             made["tableD2"] += paper_tables.table_d2(by_group, published, dataset=dataset)
-    for name, path in outputs.items():
-        tables.write_csv(path, made[name], paper_tables.COLUMNS)
+    for name in made:
+        if name in outputs:
+            tables.write_csv(outputs[name], made[name], paper_tables.COLUMNS)
+            formatted.write_page(outputs[f"{name}_page"], name, made[name])
 
 
 if __name__ == "__main__":

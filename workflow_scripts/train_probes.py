@@ -1,7 +1,8 @@
-"""Train one linear probe per layer for one (model, revision, dataset, seed)."""
+"""Train one linear probe per layer for one (model, dataset, seed), revision by revision."""
 
 from strataprobe import cache, files, probes
-from strataprobe.logs import job_log
+from strataprobe.layout import by_checkpoint
+from strataprobe.logs import job_log, progress
 
 
 def main(activations, identity, layers, weights, summary, *, dataset, seed, probe):
@@ -29,13 +30,13 @@ def main(activations, identity, layers, weights, summary, *, dataset, seed, prob
 
 if __name__ == "__main__":
     with job_log(snakemake.log[0]):
-        main(
-            snakemake.input.activations,
-            snakemake.input.identity,
-            snakemake.output.layers,
-            snakemake.output.weights,
-            snakemake.output.summary,
-            dataset=snakemake.wildcards.dataset,
-            seed=int(snakemake.wildcards.seed),
-            probe=snakemake.params.probe,
-        )
+        given, made = snakemake.input, snakemake.output
+        layers = by_checkpoint(made.layers, len(made.summaries))
+        places = zip(given.activations, given.identities, layers, made.weights, made.summaries, strict=True)
+        for place in progress(list(places), desc="checkpoints", unit="checkpoint"):
+            main(
+                *place,
+                dataset=snakemake.wildcards.dataset,
+                seed=int(snakemake.wildcards.seed),
+                probe=snakemake.params.probe,
+            )

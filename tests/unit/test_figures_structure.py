@@ -14,6 +14,18 @@ from strataprobe import tables
 from strataprobe.errors import StrataprobeError
 from strataprobe.figures import emergence, floors, foundations, gates, style, transfer
 from tests import structure_cases as cases
+from tests.figure_checks import (
+    band,
+    beyond,
+    labels,
+    legend,
+    legends_on_panels,
+    line,
+    looks_of,
+    overlapping,
+    values,
+    words,
+)
 
 STEPS = list(cases.STEPS)
 EXPECTED = tuple((f"step{step}", step) for step in STEPS)
@@ -99,55 +111,6 @@ def shown() -> dict:
     return {kind: draw() for kind, draw in drawings().items()}
 
 
-def line(axes, start: str):
-    found = [each for each in axes.lines if str(each.get_label()).startswith(start)]
-    assert len(found) == 1, f"{start}: {[each.get_label() for each in axes.lines]}"
-    return found[0]
-
-
-def labels(axes) -> list[str]:
-    return [str(each.get_label()) for each in axes.get_children()]
-
-
-def legend(axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
-
-
-def values(frame: pd.DataFrame, column="value", **equal) -> list[float]:
-    """A column of the rows with these values, by rising step."""
-    for name, value in equal.items():
-        frame = frame[frame[name].astype(str) == str(value)]
-    return frame.sort_values("step", kind="stable")[column].astype(float).tolist()
-
-
-def band(axes, number: int) -> dict[float, tuple[float, float]]:
-    """x -> (low, high) of a filled band."""
-    corners = axes.collections[number].get_paths()[0].vertices
-    return {
-        x: (corners[corners[:, 0] == x, 1].min(), corners[corners[:, 0] == x, 1].max()) for x in corners[:, 0]
-    }
-
-
-def axis_words(axis) -> list:
-    """The label and the tick labels of an axis that lie in its range: others are not drawn."""
-    low, high = sorted(axis.get_view_interval())
-    # Inner panels have ticks without labels.
-    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
-    return [axis.label, *[text for place, text in ticks if low <= place <= high]]
-
-
-def overlapping(figure, texts) -> list[tuple[str, str]]:
-    """Pairs of texts whose boxes share some area."""
-    figure.draw_without_rendering()
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text().strip()]
-    return [
-        (one, other)
-        for place, (one, box) in enumerate(boxes)
-        for other, beside in boxes[place + 1 :]
-        if box.x0 < beside.x1 and beside.x0 < box.x1 and box.y0 < beside.y1 and beside.y0 < box.y1
-    ]
-
-
 @pytest.mark.parametrize("kind", sorted(drawings()))
 def test_the_same_tables_give_the_same_bytes(kind, shown, tmp_path):
     style.save(shown[kind], tmp_path / "one.svg", tmp_path / "one.png")
@@ -161,43 +124,21 @@ def test_the_same_tables_give_the_same_bytes(kind, shown, tmp_path):
 @pytest.mark.parametrize("kind", sorted(drawings()))
 def test_no_words_overlap_and_none_leave_the_page(kind, shown):
     figure = shown[kind]
-    figure.draw_without_rendering()
-    texts = [figure._suptitle, figure._supxlabel]
-    for axes in figure.axes:
-        texts += [axes.title, axes._left_title, *axes.texts]
-        if axes.axison:
-            texts += [*axis_words(axes.xaxis), *axis_words(axes.yaxis)]
-        if axes.get_legend():
-            texts += axes.get_legend().get_texts()
-    seen = [text for text in texts if text.get_visible() and text.get_text().strip()]
+    seen = words(figure)
     assert overlapping(figure, seen) == []
-    page = figure.bbox
-    for text in seen:
-        box = text.get_window_extent()
-        left, low = min(box.x0 - page.x0, page.x1 - box.x1), min(box.y0 - page.y0, page.y1 - box.y1)
-        assert min(left, low) >= 0, text
+    assert beyond(figure, seen) == []
 
 
 @pytest.mark.parametrize("kind", ["emergence", "transfer", "foundations", "floors"])
 def test_a_legend_covers_no_panel(kind, shown):
-    figure = shown[kind]
-    figure.draw_without_rendering()
-    panels = [axes.get_window_extent() for axes in figure.axes if axes.axison]
-    found = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
-    assert found
-    for each in found:
-        box = each.get_window_extent()
-        assert not any(
-            box.x0 < at.x1 and at.x0 < box.x1 and box.y0 < at.y1 and at.y0 < box.y1 for at in panels
-        )
+    assert legends_on_panels(shown[kind]) == []
 
 
 @pytest.mark.parametrize("kind", ["emergence", "transfer", "foundations"])
 def test_lines_of_one_panel_differ_in_more_than_colour(kind, shown):
     """In grey print, or to a colour-blind reader, colour alone is not enough."""
     for axes in shown[kind].axes:
-        named = [each for each in axes.lines if not str(each.get_label()).startswith("_")]
-        looks = [(each.get_linestyle(), each.get_marker(), each.is_dashed()) for each in named]
+        looks = looks_of(axes)
         assert len(set(looks)) == len(looks), looks
 
 
@@ -268,7 +209,7 @@ def test_emergence_refuses_what_cannot_be_told_apart():
 def test_transfer_lines_are_the_tables_numbers_of_the_selection_asked_for(selection):
     frame = transfer_frame()
     figure = transfer.draw(frame, title="t", selection=selection)
-    for axes, quantity in zip(figure.axes, ("transfer", "lift"), strict=True):
+    for axes, quantity in zip(figure.axes, ("transfer", "lift"), strict=False):
         for group in ("all", *cases.GROUPS):
             drawn = line(axes, "mean over groups" if group == "all" else group)
             assert list(drawn.get_xdata()) == STEPS
@@ -284,7 +225,7 @@ def test_transfer_lines_are_the_tables_numbers_of_the_selection_asked_for(select
 
 
 def test_the_mean_and_a_group_singled_out_have_their_bootstrap_and_lift_has_none(shown):
-    top, bottom = shown["transfer"].axes
+    top, middle, _ = shown["transfer"].axes
     frame = transfer_frame()
     for number, group in enumerate(("all", "role_reversal")):
         rows = {"quantity": "transfer", "selection": "default", "group": group}
@@ -292,20 +233,20 @@ def test_the_mean_and_a_group_singled_out_have_their_bootstrap_and_lift_has_none
         for step, bounds in zip(STEPS, zip(low, high, strict=True), strict=True):
             assert band(top, number)[step] == pytest.approx(bounds)
     assert len(top.collections) == 2
-    assert len(bottom.collections) == 0
+    assert len(middle.collections) == 0
     assert line(top, "role_reversal").get_color() == style.BLACK
     assert [line(top, group).get_color() for group in ("care_harm", "third")] != [style.BLACK] * 2
 
 
-def test_many_groups_look_different_and_the_same_in_both_panels():
+def test_many_groups_look_different_and_the_same_in_both_panels_that_have_them():
     frame = transfer_frame()
     third = frame[frame["group"] == "third"]
     frame = pd.concat([frame, *[third.assign(group=f"more{n}") for n in range(17)]])
-    top, bottom = transfer.draw(frame, title="t", height=9).axes
+    top, middle, _ = transfer.draw(frame, title="t", height=9).axes
     groups = {*frame["group"]} - {"all"}
     drawn = [
         {each.get_label(): each for each in axes.lines if each.get_label() in groups}
-        for axes in (top, bottom)
+        for axes in (top, middle)
     ]
     looks, below = (
         {name: (str(each._dash_pattern), each.get_marker(), each.get_color()) for name, each in lines.items()}
@@ -315,11 +256,11 @@ def test_many_groups_look_different_and_the_same_in_both_panels():
     assert len(set(looks.values())) == len(groups) == 20
 
 
-def test_a_checkpoint_without_transfer_is_hatched_in_both_panels_and_named():
+def test_a_checkpoint_without_transfer_is_hatched_in_every_panel_and_named():
     figure = transfer.draw(transfer_frame([0, 20, 40]), title="t", expected=EXPECTED)
-    for axes in figure.axes:
+    for axes, name in zip(figure.axes, ("mean over groups", "mean over groups", "probe"), strict=True):
         assert "_no data: 10" in labels(axes)
-        assert np.isnan(line(axes, "mean over groups").get_ydata()).nonzero()[0].tolist() == [1]
+        assert np.isnan(line(axes, name).get_ydata()).nonzero()[0].tolist() == [1]
     assert "No data (hatched) for transfer: step10." in figure.get_supxlabel()
 
 

@@ -101,6 +101,68 @@ def test_intervals_refuse_replicates_that_do_not_fit_the_steps() -> None:
         onsets.onset_intervals([1, 0], np.zeros((5, 2)))
 
 
+def kept(pairs, accuracy) -> dict[str, list]:
+    return {"pairs": list(pairs), "accuracy": list(accuracy)}
+
+
+def test_replicates_of_a_curve_are_what_drawing_pairs_by_hand_gives() -> None:
+    accuracy = {"a": [kept((3, 7, 9), (0.0, 0.5, 1.0)), kept((3, 7, 9), (1.0, 1.0, 0.0))]}
+    found = onsets.curve_replicates(accuracy, 50, seed=4)["a"]
+    for row, counts in zip(found, cluster_counts(3, 50, seed=4), strict=True):
+        drawn = np.repeat([0, 1, 2], counts)  # three pairs, some of them several times
+        for column, one in enumerate(accuracy["a"]):
+            assert row[column] == pytest.approx(np.mean([one["accuracy"][place] for place in drawn]))
+
+
+def test_the_spread_of_replicates_is_the_standard_error_of_a_mean_over_pairs() -> None:
+    values = np.random.default_rng(2).random(60)
+    drawn = onsets.curve_replicates({42: [kept(range(60), values)]}, 4000, seed=1)[42]
+    assert drawn.mean() == pytest.approx(values.mean(), abs=0.005)
+    assert drawn.std() == pytest.approx(values.std() / math.sqrt(60), rel=0.05)
+
+
+def test_one_draw_stands_behind_every_checkpoint_and_every_seed() -> None:
+    """Else what two seeds share would count twice, and a difference of checkpoints would look unsure."""
+    values = np.random.default_rng(3).random(20)
+    first, other = kept(range(20), values), kept(range(100, 120), values)
+    found = onsets.curve_replicates({42: [first, first], 43: [first, first], 44: [other, other]}, 500, seed=1)
+    np.testing.assert_array_equal(found[42][:, 0], found[42][:, 1])
+    np.testing.assert_array_equal(found[42], found[43])
+    assert abs(np.corrcoef(found[42][:, 0], found[44][:, 0])[0, 1]) < 0.2, "other pairs, other draws"
+
+
+def test_a_replicate_that_draws_none_of_a_seeds_pairs_has_no_value_and_is_left_out() -> None:
+    accuracy = {42: [kept([0], [0.25])] * 2, 43: [kept(range(1, 10), [0.5] * 9)] * 2}
+    found = onsets.curve_replicates(accuracy, 2000, seed=1)
+    # One pair of ten is not drawn in ten draws with probability 0.9 ** 10.
+    assert np.isnan(found[42][:, 0]).mean() == pytest.approx(0.9**10, abs=0.04)
+    assert not np.isnan(found[43]).any()
+    assert onsets.interval_of([(0, 0.25), (1, 0.25)], found[42], 0.2)["plateau"] == [0.25, 0.25]
+
+
+def test_intervals_of_one_curve_are_percentiles_of_its_replicates() -> None:
+    curve = [(0, 0.5), (10, 0.72), (20, 0.68), (30, 0.9)]
+    late = np.linspace(0.8, 1.0, 101)
+    drawn = np.column_stack([np.full(101, 0.5), np.linspace(0.65, 0.75, 101), np.full(101, 0.6), late])
+    found = onsets.interval_of(curve, drawn, 0.7)
+    # Half of the replicates are at 0.7 or above by step 10, the others not before step 30.
+    assert found["onset_step"] == [10, 30]
+    assert found["sustained_step"] == [30, 30], "all are below at step 20"
+    assert found["onset_accuracy"] == pytest.approx([0.6525, 0.7475]), "at the curve's own onset, step 10"
+    assert found["plateau"] == pytest.approx([0.805, 0.995])
+
+
+def test_what_a_curve_does_not_have_has_no_interval() -> None:
+    assert onsets.interval_of([(0, 0.5)], None) == {}
+    assert onsets.interval_of([], np.empty((5, 0))) == {}
+    found = onsets.interval_of([(0, 0.5), (1, 0.6)], np.tile([0.5, 0.6], (9, 1)), 0.7)
+    assert found == {
+        "onset_step": [None, None],
+        "sustained_step": [None, None],
+        "plateau": pytest.approx([0.6, 0.6]),
+    }
+
+
 def test_onsets_of_seeds_and_of_their_mean_are_different_things() -> None:
     early, late = [(0, 0.5), (1, 0.74), (2, 0.8)], [(0, 0.5), (1, 0.64), (2, 0.78)]
     found = onsets.onsets({42: early, 43: late})

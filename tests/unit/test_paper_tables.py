@@ -38,7 +38,9 @@ def test_a_table_has_ours_and_the_published_number_with_its_status(tmp_path):
         "dataset": "moral", "scheme": "folds", "kind": "unigrams", "group": "care", "floor": 0.6,
     }  # fmt: skip
     tables.write_csv(tmp_path / "floors.csv", [floors], tables.COLUMNS["floors"])
-    out = {name: tmp_path / f"{name}.csv" for name in ("table1", "table2", "table3", "tableD2")}
+    names = ("table1", "table2", "table3", "tableD2")
+    out = {name: tmp_path / f"{name}.csv" for name in names}
+    out |= {f"{name}_page": tmp_path / f"{name}.html" for name in names}
     tabulate_paper.main(
         tmp_path / "numbers.csv", [trajectory(tmp_path)], [], [tmp_path / "floors.csv"], out, onset=0.7
     )
@@ -52,6 +54,14 @@ def test_a_table_has_ours_and_the_published_number_with_its_status(tmp_path):
     assert [row["value"] for row in noise] == ["2", "2", "2"]
     (floor,) = read(out["tableD2"])
     assert (floor["value"], floor["published"]) == ("0.6", "0.64")
+    assert not (tmp_path / "tableA.csv").exists(), "a table that was not asked for"
+    pages = {name: out[f"{name}_page"].read_text(encoding="utf-8") for name in names}
+    assert all(page.startswith("<!DOCTYPE html>") for page in pages.values())
+    assert "0.96†" in pages["table1"]
+    assert "another has 0.954" in pages["table1"]
+    assert pages["table2"].count("<tr>") == 2 + 3, "two rows of headings, and one a checkpoint"
+    assert "0.600" in pages["tableD2"]
+    assert "0.64<" in pages["tableD2"]
 
 
 def test_rows_come_back_as_they_were_written(tmp_path):

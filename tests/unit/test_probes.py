@@ -149,6 +149,24 @@ def test_a_separable_class_is_found_and_every_score_says_so():
     assert summary["onset_layer"] == 0
 
 
+def test_the_accuracy_of_each_test_pair_is_the_share_of_its_halves_and_layers_that_are_right():
+    posed = synthetic.make_problem(layers=4, pairs=40, test_pairs=10, signal=0.6)
+    trained, layers, summary = probes.measure(posed, seed=0, settings=synthetic.PROBE)
+    kept = summary["test_pair_accuracy"]
+    assert kept["pairs"] == list(range(30, 40)), "places in the dataset, not in the test set"
+    for pair, accuracy in zip(kept["pairs"], kept["accuracy"], strict=True):
+        right = [
+            (logit > 0) == (posed.labels[item] > 0)
+            for layer in trained.logits("raw", posed.states[:, [2 * pair, 2 * pair + 1]])
+            for item, logit in zip((2 * pair, 2 * pair + 1), layer, strict=True)
+        ]
+        assert len(right) == 2 * 4
+        assert accuracy == pytest.approx(np.mean(right))
+    assert 0.5 < np.mean(kept["accuracy"]) < 1
+    assert np.mean(kept["accuracy"]) == pytest.approx(summary["mean_accuracy"])
+    assert np.mean(kept["accuracy"]) == pytest.approx(np.mean([layer["accuracy"] for layer in layers]))
+
+
 def test_log_loss_is_the_loss_in_bits():
     _, layers, _ = probes.measure(synthetic.make_problem(), seed=0, settings=synthetic.PROBE)
     for layer in layers:

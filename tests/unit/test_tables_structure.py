@@ -1,12 +1,12 @@
-"""Rows of transfer, groups, onsets, controls, gates and floors say what those measures returned."""
+"""Rows of transfer, groups, controls, gates and floors say what those measures returned."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
 
-import tabulate_onsets
-from strataprobe import files, onsets, tables
+from strataprobe import tables
 from strataprobe.datasets import gates
 from strataprobe.datasets.pairs import Pair, PairsDataset
 from strataprobe.errors import StrataprobeError
@@ -48,7 +48,7 @@ def made() -> dict[str, list[dict]]:
     return {
         "transfer": tables.transfer_rows([cases.transfer_summary(step) for step in steps]),
         "foundations": tables.foundations_rows([cases.foundations_summary(*of) for of in each]),
-        "onsets": tables.onset_rows(probe_summaries(), THRESHOLD),
+        "onsets": tables.onset_rows(probe_summaries(), THRESHOLD, replicates=50),
         "controls": tables.controls_rows([cases.controls_summary(20, seed) for seed in seeds]),
         "gates": tables.gate_rows([report_of()]),
         "floors": tables.floor_rows([cases.floor_file()]),
@@ -75,7 +75,8 @@ def test_rows_have_the_columns_of_their_table_and_are_read_back_the_same(name, m
 @pytest.mark.parametrize("name", ["transfer", "foundations", "onsets", "controls", "gates", "floors"])
 def test_no_row_is_there_twice(name, made):
     numbers = {"value", "interval_low", "interval_high", "accuracy", "floor", "floor_low", "floor_high"}
-    which = [column for column in tables.COLUMNS[name] if column not in numbers | {"layer", "features"}]
+    numbers |= {"floor_at_chance", "decided_pairs", "features", "layer"}
+    which = [column for column in tables.COLUMNS[name] if column not in numbers]
     if name == "controls":
         which.append("layer")
     seen = [tuple(row[column] for column in which) for row in made[name]]
@@ -158,86 +159,18 @@ def test_without_permutations_chance_has_no_row():
     assert {row["quantity"] for row in rows} == {"peak_accuracy", "onset_layer"}
 
 
-def test_onset_rows_are_found_on_each_seeds_curve_and_on_the_mean_curve(made):
-    curves = {
-        seed: [cases.probe_summary(step, seed)["mean_accuracy"] for step in cases.STEPS]
-        for seed in cases.SEEDS
-    }
-    curves["mean"] = np.mean(list(curves.values()), axis=0).tolist()
-    for seed, curve in curves.items():
-        first = next(step for step, value in zip(cases.STEPS, curve, strict=True) if value >= THRESHOLD)
-        assert one(made["onsets"], seed=seed, quantity="onset_step")["value"] == first
-        assert one(made["onsets"], seed=seed, quantity="plateau")["value"] == pytest.approx(curve[-1])
-        at = one(made["onsets"], seed=seed, quantity="onset_accuracy")["value"]
-        assert at == pytest.approx(curve[cases.STEPS.index(first)])
-        shape = onsets.transition(list(zip(cases.STEPS, curve, strict=True)), curve[-1])
-        row = one(made["onsets"], seed=seed, quantity="transition_steps")
-        assert (row["value"], row["state"]) == (shape["steps"], shape["kind"])
-    assert {row["step"] for row in made["onsets"]} == {cases.STEPS[-1]}
-    assert {row["revision"] for row in made["onsets"]} == {f"step{cases.STEPS[-1]}"}
-
-
-def test_an_onset_that_is_not_reached_is_a_row_without_a_value():
-    rows = tables.onset_rows(probe_summaries(), 1.01)
-    assert [row["value"] for row in rows if row["quantity"] == "onset_step"] == [None] * 3
-    assert [row["value"] for row in rows if row["quantity"] == "onset_accuracy"] == [None] * 3
-
-
-def test_the_mean_curve_has_only_the_checkpoints_that_every_seed_has():
-    """Else its onset could come from one seed alone."""
-    whole = probe_summaries()
-    kept = [summary for summary in whole if (summary["step"], summary["seed"]) != (20, 43)]
-    assert one(tables.onset_rows(whole, 0.75), seed="mean", quantity="onset_step")["value"] == 20
-    assert one(tables.onset_rows(kept, 0.75), seed="mean", quantity="onset_step")["value"] == 40
-    assert one(tables.onset_rows(kept, 0.75), seed=42, quantity="onset_step")["value"] == 20
-
-
-@pytest.mark.parametrize("step", [20, None])
-def test_one_checkpoint_or_none_with_a_step_has_no_onset(step, tmp_path):
-    summaries = [{**cases.probe_summary(20, seed), "step": step} for seed in cases.SEEDS]
-    assert tables.onset_rows(summaries, THRESHOLD) == []
-    for seed, summary in zip(cases.SEEDS, summaries, strict=True):
-        files.write_json(tmp_path / f"{seed}.json", summary)
-    tabulate_onsets.main(
-        [tmp_path / f"{seed}.json" for seed in cases.SEEDS], tmp_path / "t.csv", onset=THRESHOLD
-    )
-    assert (tmp_path / "t.csv").read_text() == ",".join(tables.COLUMNS["onsets"]) + "\n"
-
-
-def test_curves_of_two_datasets_are_not_mixed():
-    other = [cases.probe_summary(step, 42, "other", 0.0) for step in cases.STEPS]
-    rows = tables.onset_rows([*probe_summaries(seeds=[42]), *other], THRESHOLD)
-    assert one(rows, dataset="moral", seed="mean", quantity="onset_step")["value"] is not None
-    assert one(rows, dataset="other", seed="mean", quantity="onset_step")["value"] is None
-
-
-def test_two_revisions_of_one_step_are_refused_not_overwritten():
-    again = {**cases.probe_summary(40, 42), "revision": "main"}
-    with pytest.raises(StrataprobeError, match="two values at step 40"):
-        tables.onset_rows([*probe_summaries(), again], THRESHOLD)
-
-
-def test_controls_rows_are_each_layers_controls_and_the_probe_on_other_sets(made):
-    summary, rows = cases.controls_summary(20, 43), made["controls"]
-    for layer, found in enumerate(summary["layers"]):
-        for quantity in ("accuracy", "selectivity", "null_high", "p", "q", "codelength_bits", "compression"):
-            assert one(rows, seed=43, layer=layer, quantity=quantity)["value"] == found[quantity]
-        chosen = one(rows, seed=43, layer=layer, quantity="selectivity")["value"]
-        assert chosen == pytest.approx(found["accuracy"] - found["control_accuracy"])
-        for name in ("swapped", "said_again"):
-            tried = summary["validity"][name]["layers"][layer]
-            row = one(rows, seed=43, layer=layer, quantity=f"accuracy_on:{name}")
-            assert row["value"] == tried["accuracy"]
-            assert [row["interval_low"], row["interval_high"]] == tried["accuracy_interval"]
-    assert one(rows, seed=43, layer=None, quantity="p")["value"] == summary["max"]["p"]
-
-
-def test_a_control_that_was_refused_is_empty_and_not_zero():
-    summary = copy.deepcopy(cases.controls_summary(20, 42))
-    for found in summary["layers"]:
-        found |= {"control_accuracy": None, "selectivity": None}
-    rows = tables.controls_rows([summary])
-    assert {row["value"] for row in rows if row["quantity"] == "selectivity"} == {None}
+def test_the_validation_gate_is_the_best_layer_above_the_floor_of_the_whole_set(made):
+    floor = cases.floor_file()["whole"]["unigrams"]["floor"]
+    for step in cases.STEPS:
+        accuracy = one(made["transfer"], step=step, quantity="in_distribution", selection="published")
+        lift = accuracy["value"] - floor
+        wanted = {"floor": floor, "margin": 0.1, "lift": lift, "passed": float(lift >= 0.1)}
+        for name, value in wanted.items():
+            row = one(made["transfer"], step=step, quantity=f"gate_{name}")
+            assert row["value"] == pytest.approx(value)
+            assert (row["selection"], row["group"], row["layer"]) == ("", "all", None)
+    passed = [row["value"] for row in made["transfer"] if row["quantity"] == "gate_passed"]
+    assert {*passed} == {0.0, 1.0}, "both must occur, or the test sees nothing"
 
 
 def test_gate_rows_are_every_gate_with_what_breaks_it():
@@ -264,10 +197,26 @@ def test_floor_rows_are_every_scheme_kind_and_group(made):
     assert row["floor"] == score["floor"] == max(row["accuracy"], 1 - row["accuracy"])
     assert [row["floor_low"], row["floor_high"]] == score["floor_interval"]
     assert (row["pairs"], row["below_chance"], row["likely_cause"]) == (36, "no", "")
+    assert (row["decided_pairs"], row["floor_at_chance"]) == (
+        score["decided_pairs"],
+        score["floor_at_chance"],
+    )
+    for row in rows:
+        if row["group"] != "all" or row["scheme"] == "folds":
+            assert 0 <= row["decided_pairs"] <= row["pairs"]
+            assert row["floor_at_chance"] == pytest.approx(by_coins(row["decided_pairs"], row["pairs"]))
     mean = one(rows, scheme="transfer", kind="unigrams", group="all")
     each = [one(rows, scheme="transfer", kind="unigrams", group=group) for group in cases.GROUPS]
     assert mean["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in each]))
     assert (mean["pairs"], mean["interval_low"], mean["below_chance"]) == (None, None, "")
+    assert (mean["decided_pairs"], mean["floor_at_chance"]) == (None, None)
+
+
+def by_coins(decided: int, pairs: int) -> float:
+    """The larger of accuracy and its complement, expected where a coin decides each of some pairs."""
+    chances = [math.comb(decided, right) / 2**decided for right in range(decided + 1)]
+    right = [(heads + (pairs - decided) / 2) / pairs for heads in range(decided + 1)]
+    return sum(chance * max(share, 1 - share) for chance, share in zip(chances, right, strict=True))
 
 
 def test_a_dataset_of_one_group_has_no_transfer_rows():

@@ -9,7 +9,7 @@ STEPS = ("step0000", "step0100")
 SEED_OF = {"care": 42, "truth": 43}
 GROUPS = {"care": ["help", "harm"], "truth": ["lies", "theft"]}
 PAIRS = 10
-ALL_FIGURES = ("emergence", "transfer", "foundations", "floors", "gates")
+ALL_FIGURES = ("emergence", "transfer", "foundations", "controls", "floors", "gates")
 READ = ("probes", "fragility", "transfer")
 # Of a dataset whose measures are READ.
 READ_TABLES = ("fragility", "onsets", "probing", "scale", "trajectory", "transfer")
@@ -82,6 +82,7 @@ def structure_config() -> dict[str, Any]:
             "emergence": {"kind": "emergence", "model": "tiny", "datasets": ["care", "truth"]},
             "transfer": {"kind": "transfer", "model": "tiny", "dataset": "care"},
             "foundations": {"kind": "foundations", "model": "tiny", "dataset": "care"},
+            "controls": {"kind": "controls", "model": "tiny", "dataset": "care"},
             "floors": {"kind": "floors", "model": "tiny", "datasets": ["care", "truth"]},
             "gates": {"kind": "gates", "datasets": ["care", "truth", "again"]},
         },

@@ -53,9 +53,7 @@ def trained(shared) -> Tree:
         write_pairs(tree / "data/size.jsonl", pairs("size"))
         (tree / "config.yaml").write_text(yaml.safe_dump(config(), sort_keys=False))
         measured = {
-            job(f"{rule}_nano", revision=revision, dataset="size", seed=42)
-            for rule in ("train_probes", "measure_fragility")
-            for revision in REVISIONS
+            job(f"{rule}_nano", dataset="size", seed=42) for rule in ("train_probes", "measure_fragility")
         }
         assert tree.run().done >= {MADE, job("capture_nano_size"), job("draw_loss")} | measured
 

@@ -4,6 +4,7 @@ To have something to compare with, the finished study is cut back to what it was
 to rest, and then changed: it must come out as the one that never was anything else.
 """
 
+import csv
 import json
 
 from tests.workflow.study import (
@@ -15,6 +16,7 @@ from tests.workflow.study import (
     checking,
     drawing,
     identifying,
+    job,
     joining,
     measuring,
     tabulating,
@@ -88,6 +90,25 @@ def test_another_noise_grid_measures_every_curve_again_but_trains_no_probe(study
     assert list(new["accuracy_by_noise"]) == ["0.2", "2.0", "20.0"]
     # The continuous critical noise is read off no grid.
     assert new["controls"]["raw"]["continuous"] == old["controls"]["raw"]["continuous"]
+
+
+def test_a_decision_rule_and_the_paper_s_tables_come_from_tables_that_are_there(study, finished):
+    rule = {"model": "tiny", "dataset": "care", "first": "step0000", "second": "step0200", "means": "capped"}
+    with study.changed_config() as config:
+        config["paper_tables"] = True
+        config["decision_rules"] = {"decline": rule}
+    assert study.run().done == {job("tabulate_decisions"), job("tabulate_paper")}
+    (row,) = csv.DictReader((study / "results/tables/decisions.csv").read_text().splitlines())
+    assert (row["rule"], row["first"], row["n_a"], row["least_drop"]) == ("decline", "step0000", "2", "1")
+    assert row["real"] in ("yes", "no")
+    page = (study / "results/tables/paper/table3.html").read_text()
+    assert "<table" in page
+    assert "step0200" not in page, "the paper's tables are by step"
+    added = {"decisions.csv", *(f"paper/table{n}.{form}" for n in (1, 2, 3) for form in ("csv", "html"))}
+    assert set(differing(study.results(), finished.results())) == {f"tables/{name}" for name in added}
+    with study.changed_config() as config:
+        config["decision_rules"]["decline"]["least_drop"] = 0.5
+    assert study.plan() == {job("tabulate_decisions")}
 
 
 def test_the_style_of_a_figure_redraws_that_figure(study, finished):

@@ -197,8 +197,12 @@ def test_controls_are_of_the_study_s_probe_and_try_it_on_the_other_dataset(whole
         tried = found["validity"]["again"]["layers"]
         assert [layer["original"] for layer in tried] == pytest.approx(accuracy)
         assert found["lexeme_split"]["refused"] is None
-    quantities = {row["quantity"] for row in rows_of(whole, "controls")}
-    assert {"accuracy", "selectivity", "q", "codelength_bits", "accuracy_on:again"} <= quantities
+    rows = list(rows_of(whole, "controls"))
+    own = {row["quantity"] for row in rows if row["tested_on"] == ""}
+    assert {"accuracy", "selectivity", "q", "codelength_bits"} <= own
+    elsewhere = {(row["tested_on"], row["quantity"]) for row in rows if row["tested_on"] != ""}
+    of_again = {("again", quantity) for quantity in ("accuracy", "difference", "agreement")}
+    assert elsewhere == {("lexeme_split", "accuracy"), *of_again}
 
 
 def test_onsets_are_by_the_dataset_s_own_seeds_and_of_their_mean(whole):
@@ -230,7 +234,9 @@ def test_a_new_dataset_that_tests_another_measures_the_controls_of_that_one_agai
     with mine.changed_config() as config:
         config["datasets"]["hard"] = {"path": "data/hard.jsonl", "tests": "care"}
     new = on_care("controls") | tabulating(["care"], of=["controls"]) | joining(["controls"])
-    assert mine.run().done == new | capturing(STEPS, ["hard"]) | checking(["hard"]) | drawing(["gates"])
+    assert mine.run().done == new | capturing(STEPS, ["hard"]) | checking(["hard"]) | drawing(
+        ["gates", "controls"]
+    )
     found = read_in(mine, "controls/tiny/step0100/care/seed42/summary.json")["validity"]
     assert list(found) == ["again", "hard"]
     assert list(found["hard"]["groups"]) == ["lies", "theft"], "paraphrases alone go by id"
@@ -248,7 +254,8 @@ def test_another_threshold_makes_the_gate_report_anew_and_nothing_else(mine):
 CHANGED_SETTINGS = {
     "controls.permutations": on_care("controls")
     | tabulating(["care"], of=["controls"])
-    | joining(["controls"]),
+    | joining(["controls"])
+    | drawing(["controls"]),
     "foundations.permutations": on_care("foundations")
     | tabulating(["care"], of=["foundations"])
     | joining(["foundations"])

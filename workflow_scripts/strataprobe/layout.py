@@ -4,6 +4,7 @@ Each method takes names, or the literal text of a Snakemake wildcard such as "{r
 path relative to the working directory.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 DEFAULT_STUDY = "default"
@@ -12,6 +13,18 @@ DEFAULT_STUDY = "default"
 def layer_name(layer: int | str) -> str:
     """Two digits for a number (`7` is "07"); a wildcard's text stays as it is."""
     return f"{layer:02d}" if isinstance(layer, int) else layer
+
+
+def by_checkpoint(paths: Sequence[str], checkpoints: int) -> list[list[str]]:
+    """Paths of every layer of several checkpoints, one after the other, as a list a checkpoint.
+
+    Raises:
+        ValueError: the checkpoints cannot all have as many.
+    """
+    each, rest = divmod(len(paths), checkpoints)
+    if rest:
+        raise ValueError(f"{len(paths)} paths are not the same number for each of {checkpoints} checkpoints")
+    return [list(paths[first : first + each]) for first in range(0, len(paths), each)]
 
 
 @dataclass(frozen=True)
@@ -80,9 +93,9 @@ class Layout:
         """The rows of one (model, dataset): what a figure waits for, instead of the whole study."""
         return f"{self.root}/tables/parts/{name}/{model}/{dataset}.csv"
 
-    def paper_table(self, name: str) -> str:
-        """A table in the form of a paper's, the published numbers beside ours."""
-        return f"{self.root}/tables/paper/{name}.csv"
+    def paper_table(self, name: str, extension: str = "csv") -> str:
+        """A table in the form of a paper's, the published numbers beside ours; as a page with "html"."""
+        return f"{self.root}/tables/paper/{name}.{extension}"
 
     def figure(self, name: str, extension: str) -> str:
         return f"{self.root}/figures/{name}.{extension}"

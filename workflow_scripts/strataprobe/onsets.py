@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strataprobe.errors import StrataprobeError, listing
-from strataprobe.statistics import percentile_interval
+from strataprobe.statistics import cluster_counts, percentile_interval
 
 Point = tuple[int, float | None]
 Curve = Sequence[Point]
@@ -153,6 +153,59 @@ def onset_intervals(
     }
 
 
+def curve_replicates(
+    accuracy: Mapping[Any, Sequence[Mapping[str, Sequence[float]]]], replicates: int, seed: int
+) -> dict[Any, np.ndarray]:
+    """Curves of mean accuracy when the dataset's pairs are drawn with replacement.
+
+    One draw stands behind every checkpoint and every seed: a pair that is held out under two seeds is drawn
+    for both, so that what seeds share is not taken for precision.
+
+    Args:
+        accuracy: seed -> one `{"pairs": places in the dataset, "accuracy": one a pair}` a checkpoint.
+
+    Returns:
+        Seed -> (replicates, checkpoints); NaN where none of a seed's test pairs was drawn.
+    """
+    places = sorted({place for each in accuracy.values() for one in each for place in one["pairs"]})
+    index = {place: column for column, place in enumerate(places)}
+    counts = cluster_counts(len(places), replicates, seed).astype(np.float64)
+    drawn = {}
+    for name, checkpoints in accuracy.items():
+        columns = []
+        for one in checkpoints:
+            own = counts[:, [index[place] for place in one["pairs"]]]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                columns.append(own @ np.asarray(one["accuracy"], float) / own.sum(axis=1))
+        drawn[name] = np.stack(columns, axis=1)
+    return drawn
+
+
+def interval_of(
+    points: Curve, replicates: np.ndarray | None, threshold: float = ONSET
+) -> dict[str, list[Any]]:
+    """Intervals of `onset_step`, `sustained_step`, `onset_accuracy` and `plateau` of one curve.
+
+    Args:
+        points: the curve itself.
+        replicates: (replicates, checkpoints) of it; None gives no intervals.
+    """
+    curve = clean(points)
+    if replicates is None or not curve:
+        return {}
+    steps = [step for step, _ in curve]
+    found = onset_intervals(steps, replicates, threshold=threshold)
+    intervals = {
+        "onset_step": found["first"],
+        "sustained_step": found["sustained"],
+        "plateau": percentile_interval(replicates[:, -1]),
+    }
+    first, _ = onset_step(curve, threshold)
+    if first is not None:
+        intervals["onset_accuracy"] = percentile_interval(replicates[:, steps.index(first)])
+    return intervals
+
+
 def onsets(
     curves: Mapping[Any, Curve],
     *,
@@ -255,7 +308,7 @@ def _described(points: Curve, threshold: float, last: int) -> dict[str, Any]:
         "onset_accuracy": None if first is None else dict(curve)[first],
         "plateau": level,
         "last_step": curve[-1][0] if curve else None,
-        "transition": transition(curve, level),
+        "transition": transition(curve, None if first is None else level),
     }
 
 

@@ -6,7 +6,6 @@ bounded size, in the texts' order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from strataprobe.capture.items import Items, Spans, prepare
 from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, Pooling, hooks, pooling_weights
 from strataprobe.errors import ModelError, listing
-from strataprobe.lm import LoadedLM, Row, attached, batch_rows, plan_rows, resolve_device
+from strataprobe.lm import Batches, LoadedLM, Row, attached, batch_rows, plan_rows, resolve_device
 
 EMBED = "embed"
 _SHOWN = 10
@@ -109,8 +108,8 @@ def _check_settings(lm: LoadedLM, settings: Settings) -> None:
 def _windows(
     lm: LoadedLM, items: Items, settings: Settings, progress: Callable[[int], object]
 ) -> Iterator[Window]:
-    workers = settings.threads if lm.device == "cpu" else 1
-    run = _Run(lm, items, settings.embed, settings.batch_tokens, workers, progress)
+    batches = Batches(lm, items.tokens, items.ids, settings.batch_tokens, settings.threads)
+    run = _Run(lm, items, settings.embed, batches, progress)
     bytes_each = len(run.names) * len(items.positions) * lm.hidden_size * 4
     size = max(1, (settings.window_mb << 20) // bytes_each)
     for start in range(0, len(items.tokens), size):
@@ -119,13 +118,12 @@ def _windows(
 
 @dataclass
 class _Run:
-    """One pass over the items; `budget` (padded tokens a batch) shrinks when memory runs out."""
+    """One pass over the items."""
 
     lm: LoadedLM
     items: Items
     embed: bool
-    budget: int
-    workers: int
+    batches: Batches
     progress: Callable[[int], object]
     names: list[str] = field(init=False)
     pooling: Pooling = field(init=False, default_factory=Pooling)
@@ -138,39 +136,15 @@ class _Run:
         tokens = self.items.tokens
         shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
         pooled = np.empty(shape, dtype=np.float32)
-        order = longest_first(plan_rows(tokens, range(start, stop), self.lm.sharing_limit))
-        threads = ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,))
-        with attached(hooks(self.pooling, self.lm.blocks, self.embed)), threads:
-            while order:
-                batches, order = self._next(order)
-                for chosen, result in zip(batches, threads.map(self._try, batches), strict=True):
-                    if result is None:
-                        order = longest_first([*self._shrink(chosen), *order])
-                        continue
-                    texts = [member for row in chosen for member in row.members]
-                    self._check_finite(result, texts)
-                    pooled[:, np.array(texts) - start] = result
-                    self.progress(len(texts))
+        rows = plan_rows(tokens, range(start, stop), self.lm.sharing_limit)
+        with attached(hooks(self.pooling, self.lm.blocks, self.embed)):
+            for chosen, result in self.batches.run(rows, self._forward):
+                texts = [member for row in chosen for member in row.members]
+                self._check_finite(result, texts)
+                pooled[:, np.array(texts) - start] = result
+                self.progress(len(texts))
         counts = np.array([len(tokens[i]) for i in range(start, stop)], dtype=np.int32)
         return Window(start, stop, dict(zip(self.names, pooled, strict=True)), counts)
-
-    def _next(self, order: list[Row]) -> tuple[list[list[Row]], list[Row]]:
-        """A batch for each worker, and the rows that are left."""
-        batches: list[list[Row]] = []
-        while order and len(batches) < self.workers:
-            size = max(1, self.budget // order[0].length)
-            batches.append(order[:size])
-            order = order[size:]
-        return batches, order
-
-    def _try(self, chosen: list[Row]) -> np.ndarray | None:
-        """Pooled states (layers, texts, positions, hidden) of one batch, or None if memory ran out."""
-        try:
-            return self._forward(chosen)
-        except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
-                raise
-        return None  # only here, out of the handler, is the traceback gone that held the batch's tensors
 
     def _forward(self, chosen: list[Row]) -> np.ndarray:
         lm, items = self.lm, self.items
@@ -188,21 +162,6 @@ class _Run:
         vectors = pooled.reshape(len(self.names), len(chosen), -1, len(items.positions), lm.hidden_size)
         held = np.arange(vectors.shape[2]) < np.array([[len(row.members)] for row in chosen])
         return vectors[:, held]
-
-    def _shrink(self, chosen: list[Row]) -> list[Row]:
-        """Halve the batch; a row that does not fit by itself is taken apart. Returns what is to be done."""
-        if self.lm.device == "cuda":
-            torch.cuda.empty_cache()
-        if len(chosen) > 1:
-            self.budget = len(chosen) // 2 * chosen[0].length
-            return chosen
-        (row,) = chosen
-        if len(row.members) > 1:
-            return longest_first(row.alone(self.items.tokens))
-        raise ModelError(
-            f"{self.lm.name}: memory ran out on {self.items.ids[row.members[0]]} alone ({row.length} tokens, "
-            f"{self.lm.dtype}, {self.lm.device}); a smaller dtype, a shorter text or more memory would help"
-        )
 
     def _check_finite(self, pooled: np.ndarray, chosen: list[int]) -> None:
         # NaN and inf survive any sum, and float64 holds the sum of any finite float32.
@@ -224,14 +183,3 @@ class _Run:
             f"{self.lm.name}: states are not finite from {layers[0]}{later} on, for {listed} "
             f"(dtype {self.lm.dtype}); {remedy}"
         )
-
-
-def longest_first(rows: list[Row]) -> list[Row]:
-    """The order in which rows are run, so that memory runs out early or never."""
-    return sorted(rows, key=lambda row: (-row.length, row.members))
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return known or any(word in str(error).lower() for word in words)

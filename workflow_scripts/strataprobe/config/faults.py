@@ -8,6 +8,7 @@ from typing import Any, get_origin
 from pydantic import BaseModel, ValidationError
 
 from strataprobe.config.models import StudyConfig
+from strataprobe.config.sources import checkpoint_names
 from strataprobe.errors import ConfigError, listing
 
 
@@ -106,7 +107,7 @@ def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
         yield from _test_faults(str(name), _mapping(entry).get("tests"), datasets)
     for name, entry in models.items():
         for dataset in _sequence(_mapping(entry).get("datasets")):
-            if dataset not in datasets:
+            if isinstance(dataset, str) and dataset not in datasets:
                 yield (
                     f"models.{name}.datasets: {dataset!r} is not among the study's datasets"
                     f"{_nearest(str(dataset), list(map(str, datasets)))}"
@@ -116,6 +117,8 @@ def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
     names = _expanded_names(models)
     yield from (f"models: two models would be called {name!r}" for name in sorted(_twice(names)))
     yield from _figure_faults(raw, datasets, names)
+    for rule, entry in _mapping(raw.get("decision_rules")).items():
+        yield from _decision_faults(f"decision_rules.{rule}", _mapping(entry), raw, names)
 
 
 def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
@@ -135,7 +138,7 @@ def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
 
 def _test_faults(name: str, tested: Any, datasets: Mapping[str, Any]) -> Iterator[str]:
     """A dataset that tests the probes of one that is not there, or that has none itself."""
-    if tested is None:
+    if not isinstance(tested, str):
         return
     if tested not in datasets or tested == name:
         nearest = _nearest(str(tested), [str(other) for other in datasets if other != name])
@@ -147,8 +150,8 @@ def _test_faults(name: str, tested: Any, datasets: Mapping[str, Any]) -> Iterato
 def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: list[str]) -> Iterator[str]:
     for figure, entry in _mapping(raw.get("figures")).items():
         spec = _mapping(entry)
-        if (model := spec.get("model")) is not None and model not in names:
-            nearest = _nearest(str(model), names)
+        if isinstance(model := spec.get("model"), str) and model not in names:
+            nearest = _nearest(model, names)
             yield f"figures.{figure}.model: {model!r} is not a model of this study{nearest}"
         revision, known = spec.get("revision"), _revisions_of(spec.get("model"), _mapping(raw.get("models")))
         if revision is not None and known and revision not in known:
@@ -156,7 +159,7 @@ def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: l
             yield f"figures.{figure}.revision: {revision!r} is not a revision of that model{nearest}"
         for key, named in (("dataset", [spec.get("dataset")]), ("datasets", _sequence(spec.get("datasets")))):
             for dataset in named:
-                if dataset is not None and dataset not in datasets:
+                if isinstance(dataset, str) and dataset not in datasets:
                     nearest = _nearest(str(dataset), list(map(str, datasets)))
                     yield f"figures.{figure}.{key}: {dataset!r} is not a dataset of this study{nearest}"
         yield from _missing_in_figure(str(figure), spec)
@@ -179,9 +182,58 @@ def _missing_in_figure(figure: str, spec: Mapping[str, Any]) -> Iterator[str]:
             yield f"figures.{figure}.{key}: is missing; a figure of kind {kind!r} needs {wanted}"
 
 
+def _decision_faults(
+    place: str, entry: Mapping[str, Any], raw: Mapping[str, Any], names: list[str]
+) -> Iterator[str]:
+    """A decline asked for between checkpoints that are not there, or where seeds cannot differ."""
+    datasets, models = _mapping(raw.get("datasets")), _mapping(raw.get("models"))
+    model, dataset, first, second = (entry.get(key) for key in ("model", "dataset", "first", "second"))
+    for key, value, known in (("model", model, names), ("dataset", dataset, list(map(str, datasets)))):
+        if isinstance(value, str) and value not in known:
+            yield f"{place}.{key}: {value!r} is not a {key} of this study{_nearest(value, known)}"
+    known = _revisions_of(model, models)
+    for key, revision in (("first", first), ("second", second)):
+        if isinstance(revision, str) and known and revision not in known:
+            nearest = _nearest(revision, known)
+            yield f"{place}.{key}: {revision!r} is not a revision of that model{nearest}"
+    if first is not None and first == second:
+        yield f"{place}.second: {second!r} is the first checkpoint too; a decline is between two"
+    if model not in names or not isinstance(dataset, str) or dataset not in datasets:
+        return
+    if not _has_critical_noise(model, dataset, raw):
+        yield f"{place}: critical noise of {dataset!r} is not measured in {model!r}"
+    of_dataset, of_model = _mapping(datasets[dataset]).get("seeds"), _entry_of(model, models).get("seeds")
+    seeds = of_dataset or of_model or raw.get("seeds")
+    if isinstance(seeds, list) and len(seeds) < 2:
+        yield f"{place}: a spread over seeds needs at least 2; {dataset!r} has {seeds} in {model!r}"
+
+
+def _has_critical_noise(model: Any, dataset: str, raw: Mapping[str, Any]) -> bool:
+    """Whether the study asks for the fragility of this model's probes of this dataset."""
+    datasets, entry = _mapping(raw.get("datasets")), _entry_of(model, _mapping(raw.get("models")))
+    own = _mapping(datasets[dataset])
+    asked = entry.get("measures") or raw.get("measures") or StudyConfig.model_fields["measures"].default
+    return (
+        dataset in (_sequence(entry.get("datasets")) or list(datasets))
+        and own.get("tests") is None
+        and all("fragility" in _sequence(measures) for measures in (asked, own.get("measures") or asked))
+    )
+
+
+def _entry_of(model: Any, models: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the config says of a model: its entry, or that of which it is a further pre-training seed."""
+    found = (entry for name, entry in models.items() if model in _expanded_names({name: entry}))
+    return _mapping(next(found, None))
+
+
 def _revisions_of(model: Any, models: Mapping[str, Any]) -> list[str]:
-    """Names of a listed model's revisions; empty where they follow from something else."""
-    given = _sequence(_mapping(models.get(model)).get("revisions"))
+    """Names of a model's revisions, listed or made here; empty where neither says them."""
+    entry = _entry_of(model, models)
+    pretrain = _mapping(_mapping(entry.get("source")).get("pretrain"))
+    steps = [step for step in _sequence(pretrain.get("checkpoints")) if isinstance(step, int)]
+    if steps:
+        return checkpoint_names(steps)
+    given = _sequence(entry.get("revisions"))
     return [str(entry.get("name")) if isinstance(entry, Mapping) else str(entry) for entry in given]
 
 

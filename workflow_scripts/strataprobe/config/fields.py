@@ -1,15 +1,24 @@
-"""Field types whose messages say what would be right."""
+"""Sections, and field types whose messages say what would be right."""
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """A name that can stand in a path: no separator, no leading dot, so it cannot leave the results root."""
 
 T = TypeVar("T", bound=Hashable)
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+Pooling = Literal["mean", "mean_rest"]
+
+
+class Section(BaseModel):
+    """A mapping in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 def _whole(minimum: int) -> Callable[[Any], int]:

@@ -2,112 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from strataprobe.config.fields import Count, Distinct, Fraction, Positive, Sha256, Slug, Threshold, Whole
-
-Dtype = Literal["float32", "bfloat16", "float16"]
-Pooling = Literal["mean", "mean_rest"]
-
-
-class Section(BaseModel):
-    """A mapping in which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-# where a model comes from
-
-
-class Architecture(Section):
-    """Sizes of the OLMo-2-architecture model that `pretrain` makes (its layers are the model entry's)."""
-
-    hidden_size: Count
-    heads: Count
-    intermediate_size: Count
-    vocab_size: Count
-    max_positions: Count
-
-
-class Corpus(Section):
-    """The grammar-made corpus: its own seed, and how many documents."""
-
-    seed: Whole
-    documents: Count
-
-
-class Training(Section):
-    """Optimisation of the pre-training run (AdamW, packed sequences)."""
-
-    batch_size: Count
-    sequence_length: Count
-    learning_rate: Positive
-    warmup_steps: Whole
-    weight_decay: Annotated[float, Field(ge=0)]
-    gradient_norm: Positive
-    schedule: Literal["cosine", "constant"] = "cosine"
-
-
-class Pretrain(Section):
-    """A model this workflow trains. The first seed is the model itself, each further one `{name}-p{seed}`."""
-
-    seeds: Annotated[list[Whole], Distinct]
-    architecture: Architecture
-    corpus: Corpus
-    training: Training
-    checkpoints: Annotated[list[Whole], Distinct]
-    threads: Count = 1
-
-
-class Wheel(Section):
-    """A model shipped as a GGUF file inside a package of the Python package index."""
-
-    package: str
-    version: str
-    sha256: Sha256
-    member: str
-    member_sha256: Sha256
-    dtype: Dtype = "float32"
-
-
-class Local(Section):
-    """Directories with weights: `{revision}` in the path stands for the revision's `ref`."""
-
-    directory: str
-
-
-class Hub(Section):
-    """A repository on the model hub; each revision's `ref` is a branch, tag or commit there."""
-
-    repo: Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+$")]
-
-
-class PublishedFiles(Section):
-    """Result files of the reference implementation, a folder a checkpoint: numbers that nobody here made."""
-
-    directory: str
-
-
-class Source(Section):
-    """Exactly one of these."""
-
-    pretrain: Pretrain | None = None
-    wheel: Wheel | None = None
-    local: Local | None = None
-    hub: Hub | None = None
-    published: PublishedFiles | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> "Source":
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            named = " and ".join(given) if given else "none"
-            raise ValueError(f"needs exactly one of {', '.join(type(self).model_fields)}; has {named}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+from strataprobe.config.fields import Count, Distinct, Dtype, Fraction, Section, Slug, Whole
+from strataprobe.config.measures import (
+    Capture,
+    Controls,
+    DecisionRule,
+    Floors,
+    Foundations,
+    Fragility,
+    Probe,
+    Transfer,
+)
+from strataprobe.config.sources import Source
 
 
 def _revision(value: Any) -> Any:
@@ -177,9 +85,6 @@ class ModelEntry(Section):
             )
 
 
-# what is asked of them
-
-
 Profile = Literal["generic", "moral", "sentiment", "syntax", "compositional", "paraphrase", "adversarial"]
 
 
@@ -205,91 +110,6 @@ class DatasetEntry(Section):
     tests: Slug | None = None
 
 
-class Capture(Section):
-    """How activations are taken."""
-
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    batch_tokens: Count = 4096
-    window_mb: Count = 256
-    embed: bool = False
-    threads: Count = 1
-
-
-class Probe(Section):
-    """The linear probe (paper fragility, 3.3)."""
-
-    solver: Literal["adam", "logistic"] = "adam"
-    learning_rate: Positive = 0.01
-    epochs: Count = 50
-    test_fraction: Fraction = 0.2
-    pooling: Pooling | None = None
-    onset_threshold: Fraction = 0.6
-    bootstrap: Count = 1000
-
-
-class Fragility(Section):
-    """Noise and thresholds of the fragility curve (paper fragility, 3.4)."""
-
-    noise_levels: Annotated[list[Positive], Distinct] = Field(default=[0.1, 0.3, 1.0, 3.0, 10.0])
-    rms_noise_levels: Annotated[list[Positive], Distinct] = Field(
-        default=[0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
-    )
-    threshold: Threshold = 0.6
-    draws: Count | None = None
-    bootstrap: Count = 200
-
-    @model_validator(mode="after")
-    def _rising(self) -> "Fragility":
-        for name in ("noise_levels", "rms_noise_levels"):
-            levels = getattr(self, name)
-            if levels != sorted(levels):
-                raise ValueError(f"{name}: {levels} must rise from left to right")
-        return self
-
-
-class Floors(Section):
-    """Lexical floors: what a bag of words reaches without a model (paper fragility, 3.2)."""
-
-    folds: Annotated[int, Field(ge=2)] = 5
-    max_iter: Count = 1000
-    characters: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(default=[1, 4])
-    bootstrap: Count = 1000
-    margin: Fraction = 0.10
-
-    @model_validator(mode="after")
-    def _shortest_first(self) -> "Floors":
-        if self.characters[0] > self.characters[1]:
-            raise ValueError(f"characters: {self.characters} must be the shortest run, then the longest")
-        return self
-
-
-class Transfer(Section):
-    """Leave-group-out transfer and lift (paper fragility, 3.2 and 4.1)."""
-
-    folds: Annotated[int, Field(ge=3)] = 5
-    C: Positive = 1.0
-    max_iterations: Count = 1000
-    bootstrap: Count = 1000
-    seed: Whole = 42
-    singled_out: list[str] = Field(default=["role_reversal"])
-
-
-class Foundations(Section):
-    """Probes of each group by itself, and the peak that chance gives (paper fragility, appendix A)."""
-
-    permutations: Count = 200
-
-
-class Controls(Section):
-    """Selectivity, permutation null, description length, leave-lexeme-out (paper fragility, appendix C)."""
-
-    control_tasks: Count = 5
-    permutations: Count = 200
-    code_orders: Count = 3
-    false_discovery: Fraction = 0.05
-    bootstrap: Count = 1000
-
-
 class FigureEntry(Section):
     """One figure, named by its key: `results/figures/{key}.svg` and `.png`.
 
@@ -298,7 +118,7 @@ class FigureEntry(Section):
 
     kind: Literal[
         "saturation", "depth", "noise_curves", "scale", "layer_profile", "loss",
-        "emergence", "transfer", "foundations", "floors", "gates",
+        "emergence", "transfer", "foundations", "controls", "floors", "gates",
     ]  # fmt: skip
     model: Slug | None = None
     dataset: Slug | None = None
@@ -328,4 +148,5 @@ class StudyConfig(Section):
     transfer: Transfer = Field(default_factory=Transfer)
     foundations: Foundations = Field(default_factory=Foundations)
     controls: Controls = Field(default_factory=Controls)
+    decision_rules: dict[Slug, DecisionRule] = Field(default_factory=dict)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

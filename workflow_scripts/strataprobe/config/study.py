@@ -8,6 +8,7 @@ from typing import Any
 
 from strataprobe.config.faults import check
 from strataprobe.config.models import ModelEntry, StudyConfig
+from strataprobe.config.sources import checkpoint_names
 from strataprobe.layout import Layout
 
 CONVENTIONS: dict[str, dict[str, Any]] = {
@@ -141,8 +142,7 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
         )
         return [Model(name=name, source=source, revisions=revisions, **shared)]
     steps = sorted(entry.source.pretrain.checkpoints)
-    digits = max(4, len(str(steps[-1])))
-    names = [f"step{step:0{digits}d}" for step in steps]
+    names = checkpoint_names(steps)
     revisions = tuple(Revision(text, text, step) for text, step in zip(names, steps, strict=True))
     return [
         Model(

@@ -1,37 +1,20 @@
 """Minimal pairs: reading a JSONL file, checking it, and laying its sentences out as items."""
 
-import difflib
 import hashlib
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from strataprobe.datasets.jsonl import Text, numbered_lines, parse_object, shown, unknown_field
 from strataprobe.errors import DatasetError, listing
 from strataprobe.files import sha256_json
 
 Span = tuple[int, int]
-
-
-def _usable(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("empty", "is empty")
-    if "\0" in text:
-        raise PydanticCustomError(
-            "nul", f"holds a NUL byte at character {text.index(chr(0)) + 1} (remove it)"
-        )
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise PydanticCustomError("surrogate", "holds half of a surrogate pair (write the whole character)")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_usable)]
 
 
 class Pair(BaseModel):
@@ -124,9 +107,9 @@ def read_pairs(path: str | Path, name: str) -> PairsDataset:
     objects: list[dict[str, Any]] = []
     pairs: list[Pair] = []
     first_line: dict[str, int] = {}
-    for number, line in _lines(content):
+    for number, line in numbered_lines(content):
         place = f"{path}:{number}"
-        parsed, problems = _parse(line)
+        parsed, problems = parse_object(line)
         if parsed is not None:
             objects.append(parsed)
             pair, problems = _check(parsed, problems)
@@ -143,58 +126,37 @@ def read_pairs(path: str | Path, name: str) -> PairsDataset:
 
 
 def contains_word(sentence: str, word: str) -> bool:
-    """Whether `word` stands in `sentence` as a word, not inside a longer one.
+    """Whether `word` stands in `sentence` as a word, not inside a longer one; see `word_starts`."""
+    return bool(word_starts(sentence, word))
+
+
+def word_starts(sentence: str, word: str) -> list[int]:
+    """Where `word` stands in `sentence` as a word, not inside a longer one.
 
     Only letters that have case, and digits, join into words here: scripts written without spaces
     (Chinese, Japanese) have no such borders, and there any occurrence counts.
     """
+    starts = []
     start = sentence.find(word) if word else -1
     while start >= 0:
         end = start + len(word)
         joined_before = start > 0 and _joins(sentence[start - 1]) and _joins(word[0])
         joined_after = end < len(sentence) and _joins(word[-1]) and _joins(sentence[end])
         if not joined_before and not joined_after:
-            return True
+            starts.append(start)
         start = sentence.find(word, start + 1)
-    return False
+    return starts
 
 
 def _joins(character: str) -> bool:
     return character.isdigit() or character.lower() != character.upper()
 
 
-def _lines(content: bytes) -> Iterable[tuple[int, bytes]]:
-    """Numbered lines that are not blank; only line feeds end a line, as in JSONL."""
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if line.strip():
-            yield number, line
-
-
-def _parse(line: bytes) -> tuple[dict[str, Any] | None, list[str]]:
-    """The object of one line, and what is wrong with the line."""
-    twice: list[str] = []
-
-    def unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in members]
-        twice.extend(name for name in dict.fromkeys(names) if names.count(name) > 1)
-        return dict(members)
-
-    try:
-        parsed = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
-    except UnicodeDecodeError as error:
-        return None, [f"byte {error.start + 1} of the line is not UTF-8"]
-    except json.JSONDecodeError as error:
-        return None, [f"not readable as JSON at column {error.colno}: {error.msg} (one object a line)"]
-    except (ValueError, RecursionError):
-        return None, ["not readable as JSON: a number or a nesting without end (one object a line)"]
-    if not isinstance(parsed, dict):
-        return None, [f"{_shown(parsed)} is not an object (one pair a line, in braces)"]
-    return parsed, [f"field {_shown(name)} is given twice" for name in twice]
-
-
 def _check(parsed: dict[str, Any], problems: list[str]) -> tuple[Pair | None, list[str]]:
     # Unknown fields are taken out first: pydantic cannot place an error at a name with a lone surrogate.
-    problems = problems + [_unknown(name) for name in parsed if name not in Pair.model_fields]
+    problems = problems + [
+        unknown_field(name, list(Pair.model_fields)) for name in parsed if name not in Pair.model_fields
+    ]
     try:
         pair = Pair.model_validate({name: parsed[name] for name in Pair.model_fields if name in parsed})
     except ValidationError as error:
@@ -210,17 +172,10 @@ def _check(parsed: dict[str, Any], problems: list[str]) -> tuple[Pair | None, li
         if not contains_word(pair.positive, word) and not contains_word(pair.negative, word)
     ]
     problems = problems + [
-        f"field 'contrast': {_shown(word)} is a word of neither sentence (write it as it stands there)"
+        f"field 'contrast': {shown(word)} is a word of neither sentence (write it as it stands there)"
         for word in strangers
     ]
     return pair, problems
-
-
-def _unknown(name: str) -> str:
-    known = list(Pair.model_fields)
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"the fields are {', '.join(known)}"
-    return f"field {_shown(name)} is unknown; {hint}"
 
 
 def _explain(detail: ErrorDetails) -> str:
@@ -235,7 +190,7 @@ def _explain(detail: ErrorDetails) -> str:
     if kind in ("nul", "surrogate"):
         return f"{where} {detail['msg']}"
     wanted = "a list of words" if kind == "list_type" else "a text in quotation marks"
-    return f"{where}: {_shown(detail['input'])} is not {wanted}"
+    return f"{where}: {shown(detail['input'])} is not {wanted}"
 
 
 def _because(name: str) -> str:
@@ -247,19 +202,11 @@ def _because(name: str) -> str:
     }.get(name, "")
 
 
-def _shown(value: Any) -> str:
-    """A value as a message can show it: one short line that any terminal can print."""
-    text = f"'{value}'" if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= 60 else f"{text[:56]} ..."
-
-
 def _repeated_id(pair_id: Any, number: int, first_line: dict[str, int]) -> list[str]:
     if not isinstance(pair_id, str) or not pair_id.strip():
         return []
     first = first_line.setdefault(pair_id, number)
-    return [] if first == number else [f"field 'id': {_shown(pair_id)} is already the id of line {first}"]
+    return [] if first == number else [f"field 'id': {shown(pair_id)} is already the id of line {first}"]
 
 
 def _whole_file(objects: list[dict[str, Any]], faulty: bool) -> list[str]:

@@ -144,7 +144,9 @@ def save(figure: Figure, svg: str | os.PathLike[str], png: str | os.PathLike[str
         StrataprobeError: a file cannot be written.
     """
     with context():
-        # The layout is found once and kept, so that both files and any later ones agree.
+        # The layout is found once and kept, so that both files and any later ones agree; at the dots of the
+        # page, since letters are fitted to whole dots and coarser ones would leave less room than they take.
+        figure.set_dpi(DPI)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         with atomic(svg) as place:

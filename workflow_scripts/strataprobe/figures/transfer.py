@@ -1,6 +1,6 @@
 """Does the probe read more than words? Transfer to a group it has not seen, and lift over the lexical floor.
 
-Source: fragility paper, section 4.1 (1b, 1c), Figure 2a.
+Source: fragility paper, section 4.1 (1b, 1c), Figure 2a; the validation gate, section 3.3.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,10 @@ _CHOSEN = {
     "default": "Layer chosen in a on the training groups, in b where all groups together are read best.",
     "published": "Layer chosen as published: in a on the group left out, in b where that group is read best.",
 }
+_SAID = (
+    "In c the best layer of all groups together, as published: a maximum over layers, which is generous.",
+    "Bands in a and c: 95 % bootstrap over pairs.",
+)
 # Four colours, three dashes and seven markers: eighty-four groups before two look alike.
 _COLOURS = (style.ORANGE, style.GREEN, style.PURPLE, style.SKY)
 _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
@@ -38,7 +42,7 @@ def draw(
     singled_out: Sequence[str] = (),
     step_scale: str = "linear",
     width: float = style.TEXT_WIDTH,
-    height: float = 5.4,
+    height: float = 7.2,
 ) -> Figure:
     """Draw the transfer table of one model and dataset.
 
@@ -57,19 +61,18 @@ def draw(
     study = one_study(transfer)
     checkpoints = Checkpoints.of([transfer], expected)
     figure = style.new_figure(title, width=width, height=height)
-    top, bottom = figure.subplots(2, 1, sharex=True)
-    looks = _looks(
-        [group for group in dict.fromkeys(transfer["group"].astype(str)) if group != ALL], singled_out
-    )
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    looks = _looks(transfer, singled_out)
     _upper(top, transfer, checkpoints, looks, selection, chance)
-    _lower(bottom, where(transfer, quantity="lift", selection=selection), checkpoints, looks)
-    for axes in (top, bottom):
+    _lift(middle, where(transfer, quantity="lift", selection=selection), checkpoints, looks)
+    _gate(bottom, transfer, checkpoints)
+    for axes in (top, middle, bottom):
         style.mark_gaps(axes, checkpoints.steps, checkpoints.missing(transfer))
         style.step_axis(axes, checkpoints.steps, scale=step_scale, label=axes is bottom)
-    # The groups look the same in both panels, so one legend serves.
+    # The groups look the same in a and b, so one legend serves.
     top.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
-    lines = [_CHOSEN[selection], "Bands in a: 95 % bootstrap over pairs."]
-    style.note(figure, [*style.about(study), *lines, *checkpoints.gap_lines({"transfer": transfer})])
+    lines = [_CHOSEN[selection], *_SAID, *checkpoints.gap_lines({"transfer": transfer})]
+    style.note(figure, [*style.about(study), *lines])
     return figure
 
 
@@ -90,17 +93,41 @@ def _upper(
     axes.set_title("a  transfer to a group the probe has not seen")
 
 
-def _lower(
-    axes: Axes, lift: pd.DataFrame, checkpoints: Checkpoints, looks: dict[str, dict[str, Any]]
-) -> None:
+def _lift(axes: Axes, lift: pd.DataFrame, checkpoints: Checkpoints, looks: dict[str, dict[str, Any]]) -> None:
     axes.axhline(0, color=style.GREY, linestyle=":", linewidth=1)
     _lines(axes, lift, checkpoints, looks)
     axes.set_ylabel("accuracy within a group\nminus its lexical floor")
     axes.set_title("b  lift over the lexical floor")
 
 
-def _looks(groups: Sequence[str], singled_out: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _gate(axes: Axes, transfer: pd.DataFrame, checkpoints: Checkpoints) -> None:
+    """Accuracy within the distribution beside the floor and what it must reach above it."""
+    steps, rows = checkpoints.steps, where(transfer, group=ALL)
+    best = where(rows, quantity="in_distribution", selection="published")
+    accuracy = checkpoints.along(best, "value")
+    floor = checkpoints.along(where(rows, quantity="gate_floor"), "value")
+    bar = floor + checkpoints.along(where(rows, quantity="gate_margin"), "value")
+    # Marks too: beside a gap, or alone, a checkpoint has no line.
+    look = {"color": style.VERMILION, "linestyle": "--", "marker": "x", "linewidth": 1}
+    axes.plot(steps, floor, label="bag of words", **look)
+    look = {"color": style.GREY, "linestyle": ":", "marker": "_", "markersize": 5, "linewidth": 1}
+    axes.plot(steps, bar, label="margin above it", **look)
+    axes.plot(steps, accuracy, color=style.BLUE, label="probe", zorder=3)
+    low, high = checkpoints.along(best, "interval_low"), checkpoints.along(best, "interval_high")
+    axes.fill_between(steps, low, high, color=style.BLUE, alpha=0.15, linewidth=0)
+    passed = checkpoints.along(where(rows, quantity="gate_passed"), "value")
+    for value, face, marker, label in ((1, style.BLUE, "o", "passes"), (0, "white", "s", "does not pass")):
+        heights = np.where(passed == value, accuracy, np.nan)
+        look = {"markerfacecolor": face, "markeredgecolor": style.BLUE, "markersize": 4, "linestyle": "none"}
+        axes.plot(steps, heights, marker=marker, label=label, zorder=4, **look)
+    axes.set_ylabel("accuracy on\nheld-out pairs")
+    axes.set_title("c  validation gate: does the probe beat the words by the margin?")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+
+
+def _looks(transfer: pd.DataFrame, singled_out: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Each group's line, told apart in grey print too; those singled out are black."""
+    groups = [group for group in dict.fromkeys(transfer["group"].astype(str)) if group != ALL]
     plain = zip(cycle(_COLOURS), cycle(_DASHES), cycle(_MARKERS), strict=False)
     black = cycle(("D", "o", "s", "^"))
     looks = {}

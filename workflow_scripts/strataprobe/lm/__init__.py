@@ -1,19 +1,28 @@
 """A loaded causal LM: blocks, final norm, head, tokens and spans."""
 
+from strataprobe.lm.batches import Batches, longest_first
 from strataprobe.lm.loaded import LoadedLM, attached, block_input, first_tensor, overlapping
 from strataprobe.lm.loading import DTYPES, load, resolve_device
+from strataprobe.lm.output import OutputMap
 from strataprobe.lm.rows import Row, batch_rows, plan_rows
+from strataprobe.lm.selected import EMBED, Selected, states_at
 
 __all__ = [
     "DTYPES",
+    "EMBED",
+    "Batches",
     "LoadedLM",
+    "OutputMap",
     "Row",
+    "Selected",
     "attached",
     "batch_rows",
     "block_input",
     "first_tensor",
     "load",
+    "longest_first",
     "overlapping",
     "plan_rows",
     "resolve_device",
+    "states_at",
 ]

@@ -68,6 +68,7 @@ def measure(
     ]
     summary = summarise(scores["accuracy"], settings["onset_threshold"])
     summary["mean_accuracy_interval"] = statistics.percentile_interval(replicates.mean(axis=1))
+    summary["test_pair_accuracy"] = _by_pair(correct, problem.pairs[problem.test])
     summary["layer_scores"] = layers
     return trained, layers, summary
 
@@ -98,6 +99,16 @@ def _bootstrap_accuracy(correct: np.ndarray, pairs: np.ndarray, replicates: int,
     clusters = int(member.max()) + 1
     counts = statistics.cluster_counts(clusters, replicates, seed)[:, member]  # (replicates, items)
     return counts @ correct.T / counts.sum(axis=1, keepdims=True)
+
+
+def _by_pair(correct: np.ndarray, pairs: np.ndarray) -> dict[str, list[Any]]:
+    """Accuracy of each test pair over its halves and all layers, by the pair's place in the dataset.
+
+    What a bootstrap over pairs of a whole trajectory needs of a checkpoint (onset intervals).
+    """
+    places, member = np.unique(pairs, return_inverse=True)
+    right = np.bincount(member, correct.mean(axis=0)) / np.bincount(member)
+    return {"pairs": places.tolist(), "accuracy": right.tolist()}
 
 
 def _number(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from strataprobe.tables.columns import COLUMNS, KEY, Row
 from strataprobe.tables.datasets import floor_rows, gate_rows
+from strataprobe.tables.decisions import decision_row
 from strataprobe.tables.files import concatenate, read_rows, read_table, write_csv
 from strataprobe.tables.measures import (
     SEED_MEAN,
@@ -11,7 +12,8 @@ from strataprobe.tables.measures import (
     scale_rows,
     trajectory_rows,
 )
-from strataprobe.tables.structure import controls_rows, foundations_rows, onset_rows, transfer_rows
+from strataprobe.tables.onset import onset_rows
+from strataprobe.tables.structure import controls_rows, foundations_rows, transfer_rows
 
 __all__ = [
     "COLUMNS",
@@ -21,6 +23,7 @@ __all__ = [
     "concatenate",
     "controls_rows",
     "curves_of",
+    "decision_row",
     "floor_rows",
     "foundations_rows",
     "fragility_rows",

@@ -19,6 +19,12 @@ SCORES = ("accuracy", "loss", "auc", "d_prime", "log_loss")
 WHICH = ("quantity", "control", "statistic", "band", "means")
 _INTERVAL = ("interval_low", "interval_high")
 
+DECISION = (
+    *("rule", "model", "dataset", "control", "statistic", "band", "means", "first", "second"),
+    *("mean_a", "sd_a", "n_a", "mean_b", "sd_b", "n_b", "gap", "largest_sd", "least_drop"),
+    *("falls", "above_spread", "real", "note"),
+)
+
 COLUMNS: dict[str, tuple[str, ...]] = {
     "probing": (*(*KEY, "layer", "depth", *SCORES, "train_pairs", "test_pairs", *_INTERVAL),),
     "fragility": (
@@ -29,11 +35,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "onsets": (*KEY, "quantity", "value", "state", *_INTERVAL),
     "transfer": (*KEY, "quantity", "selection", "group", "layer", "value", *_INTERVAL),
     "foundations": (*KEY, "group", "quantity", "layer", "value", "test_items"),
-    "controls": (*KEY, "layer", "quantity", "value", *_INTERVAL),
+    "controls": (*KEY, "over", "layer", "tested_on", "group", "quantity", "value", *_INTERVAL),
+    "decisions": DECISION,
     "gates": ("dataset", "profile", "gate", "threshold", "value", "passed", "worst"),
     "floors": (
-        *("dataset", "scheme", "kind", "group", "pairs", "features", "accuracy", *_INTERVAL),
-        *("floor", "floor_low", "floor_high", "below_chance", "likely_cause"),
+        *("dataset", "scheme", "kind", "group", "pairs", "decided_pairs", "features"),
+        *("accuracy", *_INTERVAL, "floor", "floor_low", "floor_high", "floor_at_chance"),
+        *("below_chance", "likely_cause"),
     ),
     "scale": (*KEY, "layer", "depth", *GEOMETRY, "ceiling_critical_noise", "ceiling_state"),
 }
@@ -41,6 +49,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 TEXT = frozenset(
     (
         *(*KEY, *WHICH, "state", "ceiling_state", "band", "selection", "group", "kind"),
+        *("over", "tested_on"),
+        *("rule", "first", "second", "falls", "above_spread", "real", "note"),
         *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
     )
 ) - {"step"}

@@ -44,6 +44,7 @@ def floor_rows(measured: Sequence[Mapping[str, Any]]) -> list[Row]:
                     "kind": kind,
                     "group": group,
                     "pairs": score.get("pairs"),
+                    "decided_pairs": score.get("decided_pairs"),
                     "features": score.get("features"),
                     "accuracy": score["accuracy"],
                     "interval_low": low,
@@ -51,6 +52,7 @@ def floor_rows(measured: Sequence[Mapping[str, Any]]) -> list[Row]:
                     "floor": score["floor"],
                     "floor_low": floor_low,
                     "floor_high": floor_high,
+                    "floor_at_chance": score.get("floor_at_chance"),
                     "below_chance": {True: "yes", False: "no"}.get(score.get("below_chance"), ""),
                     "likely_cause": score.get("likely_cause") or "",
                 }

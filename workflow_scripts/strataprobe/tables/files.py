@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_WHOLE = {"step", "layer", "test_items", "pairs", "decided_pairs", "features"}
+
+
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Write rows as csv: floats with six digits, None as nothing, "\\n" line ends, atomically.
 
@@ -66,7 +69,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         StrataprobeError: as `read_table`.
     """
     frame = read_table(path)
-    whole = {name for name in ("step", "layer", "test_items", "pairs", "features") if name in frame.columns}
+    whole = _WHOLE & set(frame.columns)
     return [
         {
             name: None if value != value else int(value) if name in whole else value

@@ -1,11 +1,11 @@
-"""Rows of what a probe's accuracy rests on: onsets, transfer and lift, groups by themselves, controls."""
+"""Rows of what a probe's accuracy rests on: transfer and lift, groups by themselves, controls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from strataprobe.tables.columns import Row
 from strataprobe.tables.datasets import ALL
-from strataprobe.tables.measures import SEED_MEAN, keys_of
+from strataprobe.tables.measures import keys_of
 
 Summary = Mapping[str, Any]
 
@@ -50,6 +50,11 @@ def _transfer(summary: Summary) -> Iterable[tuple[str, str, str, int | None, flo
         yield "lift", selection, ALL, None, summary["lift"]["mean"][at], None
         for group, one in summary["lift"]["groups"].items():
             yield "lift", selection, group, one[at]["layer"], one[at]["lift"], None
+    gate = summary["validation_gate"]
+    yield "gate_floor", "", ALL, None, gate["floor"], None
+    yield "gate_margin", "", ALL, None, gate["margin"], None
+    yield "gate_lift", "", ALL, None, gate["lift"], None
+    yield "gate_passed", "", ALL, None, float(gate["passed"]), None
 
 
 def foundations_rows(summaries: Sequence[Summary]) -> list[Row]:
@@ -82,94 +87,59 @@ def foundations_rows(summaries: Sequence[Summary]) -> list[Row]:
     return rows
 
 
-def onset_rows(summaries: Sequence[Summary], threshold: float) -> list[Row]:
-    """When mean accuracy over blocks reaches the threshold: a row a quantity and seed, and of the seed mean.
-
-    Quantities: `onset_step`, `sustained_step` (from which no later checkpoint falls below), `onset_accuracy`,
-    `plateau` (accuracy at the last checkpoint), `transition_steps` with `state` "sharp" or "gradual". A model
-    with one checkpoint, or without steps, has no onset and no row.
-
-    Raises:
-        StrataprobeError: a summary lacks a key field, two are of the same probe, or of the same step.
-
-    Source: fragility paper, section 4.1, Table 1; per seed and of the seed-mean curve: docs/methods.md.
-    """
-    studies: dict[tuple[Any, ...], list[tuple[Row, float | None]]] = {}
-    for summary, key in zip(summaries, keys_of(summaries, "probe"), strict=True):
-        if key["step"] is not None:
-            study = tuple(key[name] for name in ("model", "dataset", "conventions", "pooling"))
-            studies.setdefault(study, []).append((key, summary["mean_accuracy"]))
-    return [row for found in studies.values() for row in _onsets_of(found, threshold)]
-
-
-def _onsets_of(found: Sequence[tuple[Row, float | None]], threshold: float) -> list[Row]:
-    """Rows of one study, whose key is that of its last checkpoint."""
-    from strataprobe import onsets  # numpy comes with it, which no other table needs
-
-    if len({key["step"] for key, _ in found}) < 2:
-        return []
-    curves: dict[Any, list[tuple[int, float | None]]] = {}
-    for key, accuracy in found:
-        curves.setdefault(key["seed"], []).append((int(key["step"]), accuracy))
-    each: dict[Any, list[tuple[int, float]]] = {seed: onsets.clean(curve) for seed, curve in curves.items()}
-    each[SEED_MEAN] = onsets.mean_curve(each.values())
-    last = max((key for key, _ in found), key=lambda key: key["step"])
-    return [
-        {
-            **last, "seed": seed, "quantity": quantity, "value": value, "state": state,
-            "interval_low": None, "interval_high": None,
-        }
-        for seed, curve in each.items()
-        for quantity, value, state in _onset(curve, threshold)
-    ]  # fmt: skip
-
-
-def _onset(points: Sequence[tuple[int, float]], threshold: float) -> Iterable[tuple[str, float | None, str]]:
-    from strataprobe import onsets
-
-    first, sustained = onsets.onset_step(points, threshold)
-    yield "onset_step", first, ""
-    yield "sustained_step", sustained, ""
-    yield "onset_accuracy", dict(points).get(first), ""
-    plateau = onsets.plateau(points)
-    yield "plateau", plateau, ""
-    transition = onsets.transition(points, plateau)
-    yield "transition_steps", transition["steps"], transition["kind"] or ""
-
-
 def controls_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Controls of each layer's probe, and its accuracy on other sets: a row a layer and quantity.
+    """Controls of the probes, and their accuracy on other sets: a row a layer and quantity.
 
-    Quantities: `accuracy`, `control_accuracy`, `selectivity`, `null_mean`, `null_high`, `p`, `q`,
-    `codelength_bits`, `compression`, and `accuracy_on:{dataset}`. Empty `layer`: the largest over layers.
+    `over` says of what: "layer" (one layer), "mean" or "max" over layers. `tested_on` is empty for the
+    probes' own test pairs, "lexeme_split" for pairs whose contrast words the probe has not seen, else a
+    dataset that tests these probes; `group` is "all" or one of that dataset's groups. Quantities of the own
+    test pairs: `accuracy`, `control_accuracy`, `selectivity`, `null_mean`, `null_high`, `p`, of a layer also
+    `q`, `codelength_bits`, `compression`; of other sets `accuracy` and `difference` (from the own test
+    pairs), of paraphrases `agreement` too.
 
     Raises:
         StrataprobeError: a summary lacks a key field, or two are of the same probes.
     """
     rows = []
     for summary, key in zip(summaries, keys_of(summaries, "controls"), strict=True):
-        for layer, quantity, value, interval in _controls(summary):
+        for place, quantity, value, interval in _controls(summary):
             low, high = interval or (None, None)
+            over, layer, tested_on, group = place
             rows.append(
                 {
-                    **key, "layer": layer, "quantity": quantity, "value": value,
-                    "interval_low": low, "interval_high": high,
+                    **key, "over": over, "layer": layer, "tested_on": tested_on, "group": group,
+                    "quantity": quantity, "value": value, "interval_low": low, "interval_high": high,
                 }
             )  # fmt: skip
     return rows
 
 
-_OF_A_LAYER = (
-    "accuracy", "control_accuracy", "selectivity", "null_mean", "null_high", "p", "q",
-    "codelength_bits", "compression",
-)  # fmt: skip
+_OVER_LAYERS = ("accuracy", "control_accuracy", "selectivity", "null_mean", "null_high", "p")
+_OF_A_LAYER = (*_OVER_LAYERS, "q", "codelength_bits", "compression")
+
+Control = tuple[tuple[str, int | None, str, str], str, float | None, Any]
 
 
-def _controls(summary: Summary) -> Iterable[tuple[int | None, str, float | None, Any]]:
+def _controls(summary: Summary) -> Iterable[Control]:
     for found in summary["layers"]:
         for quantity in _OF_A_LAYER:
-            yield found["layer"], quantity, found.get(quantity), None
-    yield None, "p", summary["max"]["p"], None
+            yield ("layer", found["layer"], "", ALL), quantity, found.get(quantity), None
+    for over in ("mean", "max"):
+        for quantity in _OVER_LAYERS:
+            yield (over, None, "", ALL), quantity, summary[over].get(quantity), None
+    split = summary["lexeme_split"]
+    if split["accuracy"] is not None:
+        for layer, (value, interval) in enumerate(zip(split["accuracy"], split["interval"], strict=True)):
+            yield ("layer", layer, "lexeme_split", ALL), "accuracy", value, interval
+        yield ("mean", None, "lexeme_split", ALL), "accuracy", split["mean_accuracy"], split["mean_interval"]
     for dataset, tried in summary["validity"].items():
-        for found in tried["layers"]:
-            yield found["layer"], f"accuracy_on:{dataset}", found["accuracy"], found["accuracy_interval"]
+        for group, found in ((ALL, tried), *tried.get("groups", {}).items()):
+            for one in found["layers"]:
+                yield from _tried(("layer", one["layer"], dataset, group), one)
+            yield from _tried(("mean", None, dataset, group), found["mean"])
+
+
+def _tried(place: tuple[str, int | None, str, str], found: Mapping[str, Any]) -> Iterable[Control]:
+    for quantity in ("accuracy", "difference", "agreement"):
+        if quantity in found:
+            yield place, quantity, found[quantity], found.get(f"{quantity}_interval")

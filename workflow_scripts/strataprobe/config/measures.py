@@ -1,0 +1,119 @@
+"""How things are measured: the sections of a study that its rules state as params."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from strataprobe.config.fields import (
+    Count,
+    Distinct,
+    Fraction,
+    Pooling,
+    Positive,
+    Section,
+    Slug,
+    Threshold,
+    Whole,
+)
+
+
+class Capture(Section):
+    """How activations are taken."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    batch_tokens: Count = 4096
+    window_mb: Count = 256
+    embed: bool = False
+    threads: Count = 1
+
+
+class Probe(Section):
+    """The linear probe (paper fragility, 3.3)."""
+
+    solver: Literal["adam", "logistic"] = "adam"
+    learning_rate: Positive = 0.01
+    epochs: Count = 50
+    test_fraction: Fraction = 0.2
+    pooling: Pooling | None = None
+    onset_threshold: Fraction = 0.6
+    bootstrap: Count = 1000
+
+
+class Fragility(Section):
+    """Noise and thresholds of the fragility curve (paper fragility, 3.4)."""
+
+    noise_levels: Annotated[list[Positive], Distinct] = Field(default=[0.1, 0.3, 1.0, 3.0, 10.0])
+    rms_noise_levels: Annotated[list[Positive], Distinct] = Field(
+        default=[0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+    )
+    threshold: Threshold = 0.6
+    draws: Count | None = None
+    bootstrap: Count = 200
+
+    @model_validator(mode="after")
+    def _rising(self) -> "Fragility":
+        for name in ("noise_levels", "rms_noise_levels"):
+            levels = getattr(self, name)
+            if levels != sorted(levels):
+                raise ValueError(f"{name}: {levels} must rise from left to right")
+        return self
+
+
+class Floors(Section):
+    """Lexical floors: what a bag of words reaches without a model (paper fragility, 3.2)."""
+
+    folds: Annotated[int, Field(ge=2)] = 5
+    max_iter: Count = 1000
+    characters: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(default=[1, 4])
+    bootstrap: Count = 1000
+    margin: Fraction = 0.10
+
+    @model_validator(mode="after")
+    def _shortest_first(self) -> "Floors":
+        if self.characters[0] > self.characters[1]:
+            raise ValueError(f"characters: {self.characters} must be the shortest run, then the longest")
+        return self
+
+
+class Transfer(Section):
+    """Leave-group-out transfer and lift (paper fragility, 3.2 and 4.1)."""
+
+    folds: Annotated[int, Field(ge=3)] = 5
+    C: Positive = 1.0
+    max_iterations: Count = 1000
+    bootstrap: Count = 1000
+    seed: Whole = 42
+    singled_out: list[str] = Field(default=["role_reversal"])
+
+
+class Foundations(Section):
+    """Probes of each group by itself, and the peak that chance gives (paper fragility, appendix A)."""
+
+    permutations: Count = 200
+
+
+class Controls(Section):
+    """Selectivity, permutation null, description length, leave-lexeme-out (paper fragility, appendix C)."""
+
+    control_tasks: Count = 5
+    permutations: Count = 200
+    code_orders: Count = 3
+    false_discovery: Fraction = 0.05
+    bootstrap: Count = 1000
+
+
+class DecisionRule(Section):
+    """Is a fall of mean critical noise between two checkpoints more than what seeds differ by?
+
+    Source: paper fragility, 4.2; `control`, `statistic`, `band` and `means` as in the trajectory table.
+    """
+
+    model: Slug
+    dataset: Slug
+    first: Slug
+    second: Slug
+    control: Literal["raw", "rms_before", "rms_after", "within_class"] = "raw"
+    statistic: Literal["grid_sampled", "grid_exact", "continuous"] = "grid_sampled"
+    band: Literal["all", "early", "mid", "late"] = "all"
+    means: Literal["capped", "dropped"] = "dropped"
+    least_drop: Positive = 1.0
