@@ -21,32 +21,22 @@ report: "report/workflow.rst"
 
 localrules:
     all,
-    datasets,
-    fragility,
-    structure,
 
 
 rule all:
     default_target: True
     input:
-        rules_targets("datasets"),
-        rules_targets("fragility"),
-        rules_targets("structure"),
+        [rules_targets(collection) for collection in COLLECTIONS],
 
 
-rule datasets:
-    input:
-        rules_targets("datasets"),
+for collection in COLLECTIONS:
 
-
-rule fragility:
-    input:
-        rules_targets("fragility"),
-
-
-rule structure:
-    input:
-        rules_targets("structure"),
+    rule:
+        name:
+            collection
+        input:
+            rules_targets(collection),
+        localrule: True
 
 
 include: "rules/checkpoints.smk"
@@ -55,6 +45,7 @@ include: "rules/activations.smk"
 include: "rules/probes.smk"
 include: "rules/published.smk"
 include: "rules/structure.smk"
+include: "rules/readout.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/paper.smk"

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench import outcome
 from bench.setup import setup
 
-NAMES = ("whole", "capture", "probes", "exact", "dag", "noop")
+NAMES = ("whole", "capture", "probes", "recoverability", "exact", "dag", "noop")
 
 
 def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
@@ -21,6 +21,10 @@ def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
         from bench import solver
 
         return solver.measure(arguments.threads)
+    if name == "recoverability":
+        from bench import recoverability
+
+        return recoverability.measure()
     if name == "exact":
         from bench import closed_form
 

@@ -22,7 +22,7 @@ for model, entry in RUNNABLE.items():
             input:
                 identities=[LAYOUT.identity(model, revision) for revision in revisions],
                 weights=made_weights(model, revisions),
-                datasets=[DATASETS[dataset].path for dataset in members],
+                datasets=[path for name in members for path in dataset_sources(name)],
             output:
                 [LAYOUT.activations(model, revision, name) for revision in revisions for name in members],
             log:
@@ -38,7 +38,7 @@ for model, entry in RUNNABLE.items():
             params:
                 code=modules("capture"),
                 capture=capture_settings(model),
-                names=members,
+                datasets=[dataset_entry(name) for name in members],
             message:
                 f"Capturing activations of {model} ({len(members)} datasets of bundle {bundle})"
             script:

@@ -33,6 +33,7 @@ MODELS = STUDY.models
 # Models whose weights can be run; of the others only results are there.
 RUNNABLE = {name: model for name, model in MODELS.items() if model.kind != "published"}
 DATASETS = STUDY.config.datasets
+PAIRS = [name for name, entry in DATASETS.items() if entry.kind == "pairs"]
 
 
 wildcard_constraints:
@@ -90,7 +91,12 @@ TABLES_OF = {
     "transfer": "transfer",
     "foundations": "foundations",
     "controls": "controls",
+    "levels": "levels",
+    "levels_layers": "levels",
 }
+
+
+COLLECTION_OF_MEASURE = {"probes": "fragility", "fragility": "fragility", "levels": "levels"}
 
 
 def summaries(kind, wildcards):
@@ -157,6 +163,28 @@ def onset_settings():
     }
 
 
+def with_levels(kind):
+    """Summaries of one level of every model and control dataset, at every revision."""
+    return available(
+        LAYOUT.whole(kind, model, revision.name, dataset)
+        for model, dataset in measured("levels")
+        for revision in MODELS[model].revisions
+    )
+
+
+def levels_together(wildcards, kind):
+    return with_levels(kind)
+
+
+def model_relations():
+    """Which models belong together, as the tables over models ask."""
+    return [
+        {"base": entry.base, "family": entry.family, "name": name}
+        for name, entry in MODELS.items()
+        if name in {model for model, _ in measured("levels")}
+    ]
+
+
 def decision_settings():
     return {name: rule.model_dump(mode="json") for name, rule in sorted(STUDY.config.decision_rules.items())}
 
@@ -172,6 +200,24 @@ def dataset_files(wildcards):
     entry = DATASETS[wildcards.dataset]
     lists = {name: getattr(entry, name) for name in ("keywords", "blocklist", "animate")}
     return {"dataset": entry.path, **{name: path for name, path in lists.items() if path is not None}}
+
+
+def dataset_entry(name):
+    """How a dataset is read, as one sorted dict."""
+    entry = DATASETS[name]
+    return {
+        "fields": entry.fields,
+        "kind": entry.kind,
+        "name": name,
+        "path": entry.path,
+        "prompts": entry.prompts,
+    }
+
+
+def dataset_sources(name):
+    """Every file that a dataset is read from."""
+    entry = DATASETS[name]
+    return [path for path in (entry.path, entry.prompts, entry.fields) if path is not None]
 
 
 def dataset_file(wildcards):
@@ -276,4 +322,4 @@ def known_paths():
 
 
 # What each collection asks for: filled by the rule files, read when the DAG is built.
-COLLECTIONS = {"datasets": [], "fragility": [], "structure": []}
+COLLECTIONS = {"datasets": [], "fragility": [], "structure": [], "levels": []}

@@ -45,7 +45,7 @@ rule measure_floors:
 
 rule tabulate_gates:
     input:
-        gates=[LAYOUT.gates(dataset) for dataset in DATASETS],
+        gates=[LAYOUT.gates(dataset) for dataset in PAIRS],
     output:
         table=LAYOUT.table("gates"),
     log:
@@ -83,6 +83,7 @@ rule tabulate_floors:
         "../workflow_scripts/tabulate_floors.py"
 
 
-COLLECTIONS["datasets"].append([LAYOUT.table("gates")])
+if PAIRS:
+    COLLECTIONS["datasets"].append([LAYOUT.table("gates")])
 if with_floors():
     COLLECTIONS["structure"].append([LAYOUT.table("floors")])

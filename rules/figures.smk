@@ -23,8 +23,26 @@ USES = {
     "controls": ["revision"],
     "floors": ["checkpoints"],
     "gates": ["datasets"],
+    "levels": ["models"],
+    "recoverability_depth": ["models"],
+    "levels_tuning": ["models", "pairs"],
+    "deployment_gap": ["models"],
+    "order_bias": ["models"],
+    "verb_out": ["models", "clean_gap", "leak_gap", "clean_window"],
+    "levels_training": ["checkpoints"],
+}
+# Figures of control items: the tables of every model they show.
+PARTS_OF_LEVELS = {
+    "levels": ["levels"],
+    "recoverability_depth": ["levels_layers"],
+    "levels_tuning": ["levels"],
+    "deployment_gap": ["levels"],
+    "order_bias": ["levels"],
+    "verb_out": ["levels_layers"],
+    "levels_training": ["levels", "levels_layers"],
 }
 COLLECTION_OF = {
+    **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
     "gates": "datasets",
     "controls": "structure",
     "floors": "structure",
@@ -38,6 +56,8 @@ CATEGORIES = {
     "noise_curves": "A checkpoint",
     "gates": "Datasets",
     "floors": "Datasets",
+    **dict.fromkeys(PARTS_OF_LEVELS, "Three levels"),
+    "levels_training": "Over training",
 }
 
 
@@ -45,6 +65,12 @@ def figure_inputs(spec):
     """The tables, or the curves, that a figure is drawn from, by name."""
     if spec.kind == "loss":
         return {"losses": LAYOUT.loss_curve(spec.model)}
+    if spec.kind in PARTS_OF_LEVELS:
+        over = {"levels_models": LAYOUT.table("levels_models")} if spec.kind == "levels_tuning" else {}
+        return over | {
+            table: [LAYOUT.table_part(table, model, spec.dataset) for model in figure_models(spec)]
+            for table in PARTS_OF_LEVELS[spec.kind]
+        }
     if spec.kind == "gates":
         return {"gates": LAYOUT.table("gates")}
     if spec.kind == "emergence":
@@ -67,6 +93,15 @@ def figure_revision(spec):
     return spec.revision or MODELS[spec.model].revisions[-1].name
 
 
+def figure_names(spec):
+    """Whom a title names: a model, or the models where they are few."""
+    return figure_models(spec) if len(spec.models or []) < 3 else []
+
+
+def figure_models(spec):
+    return spec.models or [spec.model]
+
+
 def figure_seed(spec):
     return STUDY.seeds(MODELS[spec.model], spec.dataset)[0] if spec.seed is None else spec.seed
 
@@ -76,6 +111,11 @@ def figure_settings(name, spec):
     config = STUDY.config
     known = {
         "datasets": list(spec.datasets or []),
+        "models": [[model, MODELS[model].revisions[-1].name] for model in spec.models or []],
+        "pairs": [[MODELS[name].base, name] for name in spec.models or [] if MODELS[name].base],
+        "clean_gap": config.recoverability.clean_gap,
+        "leak_gap": config.recoverability.leak_gap,
+        "clean_window": config.recoverability.clean_window,
         "layer_onset": config.probe.onset_threshold,
         "singled_out": config.transfer.singled_out,
         "step_onset": config.step_onset_threshold,
@@ -89,7 +129,7 @@ def figure_settings(name, spec):
     return {
         **{key: known[key] for key in USES[spec.kind]},
         "style": dict(sorted(spec.style.items())),
-        "title": spec.title or " ".join(filter(None, [spec.model, spec.dataset])) or name,
+        "title": spec.title or " ".join(filter(None, [*figure_names(spec), spec.dataset])) or name,
     }
 
 
@@ -107,7 +147,11 @@ for name, spec in STUDY.config.figures.items():
                 caption=f"../report/{spec.kind}.rst",
                 category=CATEGORIES.get(spec.kind, "Over training"),
                 subcategory=spec.model or "all",
-                labels={"figure": spec.kind, "model": spec.model or "-", "dataset": spec.dataset or "-"},
+                labels={
+                    "figure": spec.kind,
+                    "model": spec.model or ", ".join(spec.models or []) or "-",
+                    "dataset": spec.dataset or "-",
+                },
             ),
         log:
             LAYOUT.log(f"draw_{name}"),

@@ -15,6 +15,7 @@ if STUDY.config.paper_tables and paper_inputs():
                     LAYOUT.paper_table(name, extension),
                     caption="../report/paper_table.rst",
                     category="Tables of the paper",
+                    subcategory="fragility",
                     labels={"table": name.removeprefix("table"), "as": form},
                 )
                 for name in paper_outputs()
@@ -37,4 +38,50 @@ if STUDY.config.paper_tables and paper_inputs():
 
     COLLECTIONS["structure"].append(
         [LAYOUT.paper_table(name, form) for name in paper_outputs() for form in ("csv", "html")]
+    )
+
+
+LEVELS_PAPER = [f"levels_table{number}" for number in range(1, 10)]
+
+
+if STUDY.config.paper_tables and measured("levels"):
+
+    rule tabulate_levels_paper:
+        input:
+            levels=[LAYOUT.table_part("levels", *pair) for pair in measured("levels")],
+            layers=[LAYOUT.table_part("levels_layers", *pair) for pair in measured("levels")],
+            datasets=sorted({path for _, name in measured("levels") for path in dataset_sources(name)}),
+            numbers=f"{PUBLISHED}/levels.csv",
+        output:
+            **{
+                name if extension == "csv" else f"{name}_page": report(
+                    LAYOUT.paper_table(name, extension),
+                    caption="../report/paper_table.rst",
+                    category="Tables of the paper",
+                    subcategory="levels",
+                    labels={"table": name.removeprefix("levels_table"), "as": form},
+                )
+                for name in LEVELS_PAPER
+                for extension, form in (("html", "page"), ("csv", "long rows"))
+            },
+        log:
+            LAYOUT.log("tabulate_levels_paper"),
+        benchmark:
+            LAYOUT.benchmark("tabulate_levels_paper")
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+        params:
+            code=modules("tabulate_levels_paper"),
+            datasets=[dataset_entry(name) for name in sorted({name for _, name in measured("levels")})],
+            models=model_relations(),
+        message:
+            "Tables of the levels paper"
+        script:
+            "../workflow_scripts/tabulate_levels_paper.py"
+
+    COLLECTIONS["levels"].append(
+        [LAYOUT.paper_table(name, form) for name in LEVELS_PAPER for form in ("csv", "html")]
     )

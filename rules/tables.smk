@@ -131,6 +131,58 @@ rule tabulate_controls:
         "../workflow_scripts/tabulate_controls.py"
 
 
+rule tabulate_levels:
+    input:
+        behavior=partial(wholes, "behavior"),
+        readout=partial(wholes, "readout"),
+        recoverability=partial(wholes, "recoverability"),
+    output:
+        levels=part("levels"),
+        layers=part("levels_layers"),
+    log:
+        LAYOUT.log("tabulate_levels", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_levels", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_levels"),
+        levels=settings("levels"),
+    message:
+        "Three levels of {wildcards.model} for {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_levels.py"
+
+
+rule tabulate_levels_models:
+    input:
+        behavior=partial(levels_together, kind="behavior"),
+        readout=partial(levels_together, kind="readout"),
+        recoverability=partial(levels_together, kind="recoverability"),
+    output:
+        levels_models=LAYOUT.table("levels_models"),
+    log:
+        LAYOUT.log("tabulate_levels_models"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_levels_models")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_levels_models"),
+        levels=settings("levels"),
+        models=model_relations(),
+    message:
+        "Three levels over models"
+    script:
+        "../workflow_scripts/tabulate_levels_models.py"
+
+
 rule tabulate_decisions:
     input:
         trajectories=decision_trajectories(),
@@ -180,9 +232,10 @@ rule join_table:
 
 for table, measure in TABLES_OF.items():
     if measured(measure):
-        COLLECTIONS["fragility" if measure in ("probes", "fragility") else "structure"].append(
-            [LAYOUT.table(table)]
-        )
+        COLLECTIONS[COLLECTION_OF_MEASURE.get(measure, "structure")].append([LAYOUT.table(table)])
 
 if STUDY.config.decision_rules:
     COLLECTIONS["fragility"].append([LAYOUT.table("decisions")])
+
+if measured("levels"):
+    COLLECTIONS["levels"].append([LAYOUT.table("levels_models")])

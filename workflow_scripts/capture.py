@@ -6,15 +6,15 @@ from pathlib import Path
 from strataprobe import checkpoints, files, lm
 from strataprobe.capture import Settings
 from strataprobe.capture.caching import capture_dataset
-from strataprobe.datasets.pairs import read_pairs
+from strataprobe.datasets.reading import read_dataset
 from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 
 
-def main(identities, weights, datasets, caches, *, names, capture):
+def main(identities, weights, caches, *, datasets, capture):
     layers = capture.pop("layers")
     settings = Settings(**capture)
-    bundle = [read_pairs(path, name) for path, name in zip(datasets, names, strict=True)]
+    bundle = [read_dataset(entry) for entry in datasets]
     made = [Path(path).parent for path in weights] or repeat(None)
     places = (caches[start : start + len(bundle)] for start in range(0, len(caches), len(bundle)))
     jobs = list(zip(map(files.read_json, identities), made, places, strict=False))
@@ -37,8 +37,7 @@ if __name__ == "__main__":
         main(
             snakemake.input.identities,
             snakemake.input.get("weights", []),
-            snakemake.input.datasets,
             list(snakemake.output),
-            names=snakemake.params.names,
+            datasets=snakemake.params.datasets,
             capture=dict(snakemake.params.capture),
         )

@@ -1,4 +1,4 @@
-"""Fragility of the trained probes of one (model, dataset, seed), revision by revision: a curve a layer, a summary."""
+"""Fragility of the probes of one (model, dataset, seed), revision by revision: a curve a layer, a summary."""
 
 from strataprobe import cache, files, fragility, probes
 from strataprobe.layout import by_checkpoint

@@ -10,10 +10,10 @@ from scipy import stats
 from strataprobe import controls, probes
 from strataprobe.controls.mdl import FRACTIONS, TEMPERATURES, _ranks, block_ends, codelengths
 from strataprobe.controls.null import benjamini_hochberg, p_values, pair_flips
-from strataprobe.controls.solve import accuracies, solve_many
 from strataprobe.controls.tasks import control_labels, item_types, seen_share, word_types
 from strataprobe.errors import DatasetError
 from strataprobe.files import canonical_json
+from strataprobe.probes.solve import accuracies, solve_many
 from tests import synthetic
 
 SETTINGS = {

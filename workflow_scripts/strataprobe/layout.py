@@ -76,6 +76,14 @@ class Layout:
         """The file of a measure that needs no seed: `kind` is "transfer", ..."""
         return f"{self.root}/{kind}/{model}/{revision}/{dataset}/summary.json"
 
+    def scores(self, model: str, revision: str, dataset: str) -> str:
+        """Every score that the behaviour on control items rests on, a row a candidate."""
+        return f"{self.root}/behavior/{model}/{revision}/{dataset}/items.csv"
+
+    def tuned_lens(self, model: str, revision: str) -> str:
+        """The affine maps of a tuned lens, one a block."""
+        return f"{self.root}/lenses/{model}/{revision}.safetensors"
+
     # datasets, whatever the model
 
     def gates(self, dataset: str) -> str:

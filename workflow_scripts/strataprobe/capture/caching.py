@@ -8,6 +8,7 @@ from typing import Any
 from strataprobe import cache
 from strataprobe.capture.pooling import MEAN, MEAN_REST
 from strataprobe.capture.windows import Settings, capture
+from strataprobe.datasets.control import ControlDataset
 from strataprobe.datasets.pairs import PairsDataset
 from strataprobe.lm import LoadedLM
 from strataprobe.provenance import provenance
@@ -17,7 +18,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "h5py", "numpy
 
 def capture_dataset(
     lm: LoadedLM,
-    dataset: PairsDataset,
+    dataset: PairsDataset | ControlDataset,
     path: str | os.PathLike[str],
     *,
     identity: dict[str, Any],
@@ -61,7 +62,7 @@ def capture_dataset(
 
 
 def capture_provenance(
-    lm: LoadedLM, dataset: PairsDataset, identity: dict[str, Any], settings: Settings
+    lm: LoadedLM, dataset: PairsDataset | ControlDataset, identity: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
     """What a cache belongs to: when any of it changes, the cache is stale.
 

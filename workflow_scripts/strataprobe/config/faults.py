@@ -1,14 +1,13 @@
 """Every fault of a config in one message, each with its place and what would be right."""
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from strataprobe.config.between import cross_faults, nearest
 from strataprobe.config.models import StudyConfig
-from strataprobe.config.sources import checkpoint_names
 from strataprobe.errors import ConfigError, listing
 
 
@@ -29,7 +28,7 @@ def check(raw: Mapping[str, Any], *, where: str = "config.yaml", base: Path | No
         parsed = StudyConfig.model_validate(dict(raw))
     except ValidationError as error:
         faults.extend(dict.fromkeys(_readable(fault) for fault in error.errors(include_url=False)))
-    faults.extend(_cross_faults(raw, base))
+    faults.extend(cross_faults(raw, base))
     if faults or parsed is None:
         raise ConfigError(listing(where, faults))
     return parsed
@@ -40,7 +39,7 @@ def _readable(fault: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in fault["loc"] if part != "[key]") or "(top level)"
     kind, given = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
-        return f"{place}: unknown key{_nearest(str(fault['loc'][-1]), _keys_at(fault['loc'][:-1]))}"
+        return f"{place}: unknown key{nearest(str(fault['loc'][-1]), _keys_at(fault['loc'][:-1]))}"
     if kind == "missing":
         return f"{place}: is missing, and has no default"
     if kind == "literal_error":
@@ -48,13 +47,6 @@ def _readable(fault: Mapping[str, Any]) -> str:
     if kind == "value_error":
         return f"{place}: {fault['ctx']['error']}"
     return f"{place}: {given!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known here: {', '.join(sorted(known))}" if known else ""
 
 
 def _keys_at(place: tuple[Any, ...]) -> list[str]:
@@ -90,176 +82,3 @@ def _section(annotation: Any) -> type[BaseModel] | None:
         if (found := _section(argument)) is not None:
             return found
     return None
-
-
-def _cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
-    """Faults that lie between entries. Reads the raw config, so that they show beside all others."""
-    datasets, models = _mapping(raw.get("datasets")), _mapping(raw.get("models"))
-    if "models" in raw and not models:
-        yield "models: the study has no model; give at least one"
-    if "datasets" in raw and not datasets:
-        yield "datasets: the study has no dataset; give at least one"
-    for name, entry in datasets.items():
-        for key in ("path", "keywords", "blocklist", "animate"):
-            path = _mapping(entry).get(key)
-            if base is not None and isinstance(path, str) and not (base / path).is_file():
-                yield f"datasets.{name}.{key}: there is no file {path!r}{_nearest_file(base, path)}"
-        yield from _test_faults(str(name), _mapping(entry).get("tests"), datasets)
-    for name, entry in models.items():
-        for dataset in _sequence(_mapping(entry).get("datasets")):
-            if isinstance(dataset, str) and dataset not in datasets:
-                yield (
-                    f"models.{name}.datasets: {dataset!r} is not among the study's datasets"
-                    f"{_nearest(str(dataset), list(map(str, datasets)))}"
-                )
-        if base is not None:
-            yield from _missing_directories(name, entry, base)
-    names = _expanded_names(models)
-    yield from (f"models: two models would be called {name!r}" for name in sorted(_twice(names)))
-    yield from _figure_faults(raw, datasets, names)
-    for rule, entry in _mapping(raw.get("decision_rules")).items():
-        yield from _decision_faults(f"decision_rules.{rule}", _mapping(entry), raw, names)
-
-
-def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
-    """A local model whose folder, before any `{revision}`, is not there, or a folder of published files."""
-    published = _mapping(_mapping(_mapping(entry).get("source")).get("published")).get("directory")
-    if isinstance(published, str) and not (base / published).is_dir():
-        yield f"models.{name}.source.published.directory: there is no folder {published!r}"
-    directory = _mapping(_mapping(_mapping(entry).get("source")).get("local")).get("directory")
-    if isinstance(directory, str):
-        before = directory.split("{revision}")[0]
-        # A revision's own folder is looked for when it is opened: one that fails must not end the rest.
-        partial = "{revision}" in directory and not before.endswith("/")
-        folder = (base / before).parent if partial else base / before
-        if not folder.is_dir():
-            yield f"models.{name}.source.local.directory: there is no folder {directory!r}"
-
-
-def _test_faults(name: str, tested: Any, datasets: Mapping[str, Any]) -> Iterator[str]:
-    """A dataset that tests the probes of one that is not there, or that has none itself."""
-    if not isinstance(tested, str):
-        return
-    if tested not in datasets or tested == name:
-        nearest = _nearest(str(tested), [str(other) for other in datasets if other != name])
-        yield f"datasets.{name}.tests: {tested!r} is not another dataset of this study{nearest}"
-    elif _mapping(datasets[tested]).get("tests") is not None:
-        yield f"datasets.{name}.tests: {tested!r} itself tests another dataset, so it has no probes"
-
-
-def _figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: list[str]) -> Iterator[str]:
-    for figure, entry in _mapping(raw.get("figures")).items():
-        spec = _mapping(entry)
-        if isinstance(model := spec.get("model"), str) and model not in names:
-            nearest = _nearest(model, names)
-            yield f"figures.{figure}.model: {model!r} is not a model of this study{nearest}"
-        revision, known = spec.get("revision"), _revisions_of(spec.get("model"), _mapping(raw.get("models")))
-        if revision is not None and known and revision not in known:
-            nearest = _nearest(str(revision), known)
-            yield f"figures.{figure}.revision: {revision!r} is not a revision of that model{nearest}"
-        for key, named in (("dataset", [spec.get("dataset")]), ("datasets", _sequence(spec.get("datasets")))):
-            for dataset in named:
-                if isinstance(dataset, str) and dataset not in datasets:
-                    nearest = _nearest(str(dataset), list(map(str, datasets)))
-                    yield f"figures.{figure}.{key}: {dataset!r} is not a dataset of this study{nearest}"
-        yield from _missing_in_figure(str(figure), spec)
-
-
-# What a figure of each kind must name; the others need a model and one dataset.
-_FIGURE_NEEDS = {
-    "loss": ("model",),
-    "emergence": ("model", "datasets"),
-    "floors": ("model", "datasets"),
-    "gates": ("datasets",),
-}
-
-
-def _missing_in_figure(figure: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    kind = spec.get("kind")
-    for key in _FIGURE_NEEDS.get(kind, ("model", "dataset")) if isinstance(kind, str) else ():
-        if spec.get(key) is None:
-            wanted = "a list of them" if key == "datasets" else "one"
-            yield f"figures.{figure}.{key}: is missing; a figure of kind {kind!r} needs {wanted}"
-
-
-def _decision_faults(
-    place: str, entry: Mapping[str, Any], raw: Mapping[str, Any], names: list[str]
-) -> Iterator[str]:
-    """A decline asked for between checkpoints that are not there, or where seeds cannot differ."""
-    datasets, models = _mapping(raw.get("datasets")), _mapping(raw.get("models"))
-    model, dataset, first, second = (entry.get(key) for key in ("model", "dataset", "first", "second"))
-    for key, value, known in (("model", model, names), ("dataset", dataset, list(map(str, datasets)))):
-        if isinstance(value, str) and value not in known:
-            yield f"{place}.{key}: {value!r} is not a {key} of this study{_nearest(value, known)}"
-    known = _revisions_of(model, models)
-    for key, revision in (("first", first), ("second", second)):
-        if isinstance(revision, str) and known and revision not in known:
-            nearest = _nearest(revision, known)
-            yield f"{place}.{key}: {revision!r} is not a revision of that model{nearest}"
-    if first is not None and first == second:
-        yield f"{place}.second: {second!r} is the first checkpoint too; a decline is between two"
-    if model not in names or not isinstance(dataset, str) or dataset not in datasets:
-        return
-    if not _has_critical_noise(model, dataset, raw):
-        yield f"{place}: critical noise of {dataset!r} is not measured in {model!r}"
-    of_dataset, of_model = _mapping(datasets[dataset]).get("seeds"), _entry_of(model, models).get("seeds")
-    seeds = of_dataset or of_model or raw.get("seeds")
-    if isinstance(seeds, list) and len(seeds) < 2:
-        yield f"{place}: a spread over seeds needs at least 2; {dataset!r} has {seeds} in {model!r}"
-
-
-def _has_critical_noise(model: Any, dataset: str, raw: Mapping[str, Any]) -> bool:
-    """Whether the study asks for the fragility of this model's probes of this dataset."""
-    datasets, entry = _mapping(raw.get("datasets")), _entry_of(model, _mapping(raw.get("models")))
-    own = _mapping(datasets[dataset])
-    asked = entry.get("measures") or raw.get("measures") or StudyConfig.model_fields["measures"].default
-    return (
-        dataset in (_sequence(entry.get("datasets")) or list(datasets))
-        and own.get("tests") is None
-        and all("fragility" in _sequence(measures) for measures in (asked, own.get("measures") or asked))
-    )
-
-
-def _entry_of(model: Any, models: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the config says of a model: its entry, or that of which it is a further pre-training seed."""
-    found = (entry for name, entry in models.items() if model in _expanded_names({name: entry}))
-    return _mapping(next(found, None))
-
-
-def _revisions_of(model: Any, models: Mapping[str, Any]) -> list[str]:
-    """Names of a model's revisions, listed or made here; empty where neither says them."""
-    entry = _entry_of(model, models)
-    pretrain = _mapping(_mapping(entry.get("source")).get("pretrain"))
-    steps = [step for step in _sequence(pretrain.get("checkpoints")) if isinstance(step, int)]
-    if steps:
-        return checkpoint_names(steps)
-    given = _sequence(entry.get("revisions"))
-    return [str(entry.get("name")) if isinstance(entry, Mapping) else str(entry) for entry in given]
-
-
-def _expanded_names(models: Mapping[str, Any]) -> list[str]:
-    """Model names as the study will have them: one a pre-training seed."""
-    names: list[str] = []
-    for name, entry in models.items():
-        pretrain = _mapping(_mapping(_mapping(entry).get("source")).get("pretrain"))
-        seeds = _sequence(pretrain.get("seeds")) or [None]
-        names.extend(str(name) if place == 0 else f"{name}-p{seed}" for place, seed in enumerate(seeds))
-    return names
-
-
-def _twice(names: list[str]) -> set[str]:
-    return {name for name in names if names.count(name) > 1}
-
-
-def _nearest_file(base: Path, path: str) -> str:
-    folder = (base / path).parent
-    near = difflib.get_close_matches(Path(path).name, [p.name for p in folder.glob("*")], n=1, cutoff=0.6)
-    return f"; did you mean {str(Path(path).parent / near[0])!r}?" if near else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _sequence(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -102,6 +102,56 @@ class Controls(Section):
     bootstrap: Count = 1000
 
 
+class Readout(Section):
+    """Readout of intermediate states by the model's own output map (levels paper, 3.2)."""
+
+    definitions: Annotated[list[Literal["default", "code", "paper", "tuned"]], Distinct] = Field(
+        default=["default", "code", "paper"]
+    )
+    flips: Count = 10_000
+    seed: Whole = 1729
+
+
+class TunedLens(Section):
+    """Training of the calibrated readout `tuned` (after Belrose et al. 2023): `corpus` has a text a line."""
+
+    corpus: str
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: Positive = 0.001
+    steps: Count = 250
+    batch_tokens: Count = 2048
+    seed: Whole = 1729
+    threads: Count = 1
+
+
+class Recoverability(Section):
+    """Leave-one-out probes of control items, and what their maximum over layers and modes is worth."""
+
+    seeds: Annotated[list[Whole], Distinct] = Field(default=[1729, 2718, 3141])
+    modes: Annotated[list[Literal["ab", "av", "bv", "abv", "v"]], Distinct] = Field(
+        default=["ab", "av", "bv", "abv", "v"]
+    )
+    codings: Annotated[list[Literal["paper", "decorrelated"]], Distinct] = Field(
+        default=["paper", "decorrelated"]
+    )
+    learning_rate: Positive = 0.01
+    epochs: Count = 100
+    permutations: Count = 1000
+    ridge: Positive = 0.03
+    noise_threshold: Threshold = 0.6
+    clean_gap: Fraction = 0.10
+    leak_gap: Fraction = 0.30
+    least_item_out: Fraction = 0.75
+    clean_window: Fraction = 0.90
+
+
+class Levels(Section):
+    """The three levels on the same items, put together (levels paper, sections 4 and A)."""
+
+    bootstrap: Count = 10_000
+    seed: Whole = 1729
+
+
 class DecisionRule(Section):
     """Is a fall of mean critical noise between two checkpoints more than what seeds differ by?
 

@@ -12,8 +12,12 @@ from strataprobe.config.measures import (
     Floors,
     Foundations,
     Fragility,
+    Levels,
     Probe,
+    Readout,
+    Recoverability,
     Transfer,
+    TunedLens,
 )
 from strataprobe.config.sources import Source
 
@@ -30,11 +34,15 @@ class RevisionEntry(Section):
     step: Whole | None = None
 
 
-Measure = Literal["probes", "fragility", "transfer", "foundations", "controls"]
+Measure = Literal["probes", "fragility", "transfer", "foundations", "controls", "levels"]
 
 
 class ModelEntry(Section):
-    """One model, or one training trajectory of it."""
+    """One model, or one training trajectory of it.
+
+    `chat`: prompts go through the tokenizer's chat template. `base` is the model of this study that it was
+    tuned from, `family` the name by which related models are left out together (levels paper, 4.1, 4.5).
+    """
 
     source: Source
     layers: Count
@@ -44,6 +52,9 @@ class ModelEntry(Section):
     seeds: Annotated[list[Whole], Distinct] | None = None
     measures: Annotated[list[Measure], Distinct] | None = None
     memory_mb: Count = 2000
+    chat: bool = False
+    base: Slug | None = None
+    family: Slug | None = None
 
     @model_validator(mode="after")
     def _revisions_fit_the_source(self) -> "ModelEntry":
@@ -93,12 +104,15 @@ class DatasetEntry(Section):
 
     `profile` is what the gate report asks of it, with `thresholds` by gate, and the lists of words some
     profiles need. `seeds` are instead of the model's; of the model's measures only `measures` are taken.
-    A dataset that `tests` another is no probing task of its own: the other's probes are tried on it (a
-    paraphrase has its original's id).
+    Control items (`kind: control`) have `prompts`, a file of frames by language, and may have further
+    `fields` in a second file. A dataset that `tests` another is no probing task of its own: the other's
+    probes are tried on it (a paraphrase has its original's id).
     """
 
     path: str
-    kind: Literal["pairs"] = "pairs"
+    kind: Literal["pairs", "control"] = "pairs"
+    prompts: str | None = None
+    fields: str | None = None
     bundle: Slug | None = None
     profile: Profile = "generic"
     thresholds: dict[str, float] = Field(default_factory=dict)
@@ -113,14 +127,17 @@ class DatasetEntry(Section):
 class FigureEntry(Section):
     """One figure, named by its key: `results/figures/{key}.svg` and `.png`.
 
-    `dataset` is one dataset, or several for a figure that compares them.
+    `model` and `dataset` are one each; `models` or `datasets` are those that a figure compares.
     """
 
     kind: Literal[
         "saturation", "depth", "noise_curves", "scale", "layer_profile", "loss",
         "emergence", "transfer", "foundations", "controls", "floors", "gates",
+        "levels", "recoverability_depth", "levels_tuning", "deployment_gap", "order_bias", "verb_out",
+        "levels_training",
     ]  # fmt: skip
     model: Slug | None = None
+    models: Annotated[list[Slug], Distinct] | None = None
     dataset: Slug | None = None
     datasets: Annotated[list[Slug], Distinct] | None = None
     revision: Slug | None = None
@@ -148,5 +165,9 @@ class StudyConfig(Section):
     transfer: Transfer = Field(default_factory=Transfer)
     foundations: Foundations = Field(default_factory=Foundations)
     controls: Controls = Field(default_factory=Controls)
+    readout: Readout = Field(default_factory=Readout)
+    tuned_lens: TunedLens | None = None
+    recoverability: Recoverability = Field(default_factory=Recoverability)
+    levels: Levels = Field(default_factory=Levels)
     decision_rules: dict[Slug, DecisionRule] = Field(default_factory=dict)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

@@ -19,6 +19,9 @@ CONVENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+OF_CONTROL = ("levels",)
+"""Measures of control items; all others are of pairs."""
+
 # Stages that read pooled activations without a noise of their own.
 _OF_STATES = ("transfer", "foundations", "controls")
 
@@ -46,6 +49,9 @@ class Model:
     seeds: tuple[int, ...]
     measures: tuple[str, ...]
     memory_mb: int
+    chat: bool = False
+    base: str | None = None
+    family: str | None = None
 
     @property
     def made_here(self) -> bool:
@@ -83,7 +89,7 @@ class Study:
         for key in ("pooling", "draws"):
             if key in section and section[key] is None:
                 section[key] = conventions[key]
-        if stage in ("probe", "fragility", *_OF_STATES):
+        if stage in ("probe", "fragility", "readout", "recoverability", "levels", *_OF_STATES):
             section["conventions"] = self.config.conventions
         if stage in ("fragility", *_OF_STATES):
             section["pooling"] = self.settings("probe")["pooling"]
@@ -93,7 +99,14 @@ class Study:
 
     def tasks(self, model: Model) -> tuple[str, ...]:
         """The model's datasets that are probed: those that test another one's probes are not."""
-        return tuple(name for name in model.datasets if self.config.datasets[name].tests is None)
+        entries = self.config.datasets
+        return tuple(
+            name for name in model.datasets if entries[name].tests is None and entries[name].kind == "pairs"
+        )
+
+    def controls_of(self, model: Model) -> tuple[str, ...]:
+        """The model's sets of control items."""
+        return tuple(name for name in model.datasets if self.config.datasets[name].kind == "control")
 
     def tests_of(self, model: Model, dataset: str) -> tuple[str, ...]:
         """The model's datasets that test this one's probes."""
@@ -105,7 +118,7 @@ class Study:
             (model.name, dataset)
             for model in self.models.values()
             if measure in model.measures
-            for dataset in self.tasks(model)
+            for dataset in (self.controls_of(model) if measure in OF_CONTROL else self.tasks(model))
             if measure in (self.config.datasets[dataset].measures or model.measures)
         ]
 
@@ -132,6 +145,9 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
         "seeds": tuple(entry.seeds or config.seeds),
         "measures": tuple(m for m in entry.measures or config.measures if _can(entry, m)),
         "memory_mb": entry.memory_mb,
+        "chat": entry.chat,
+        "base": entry.base,
+        "family": entry.family,
     }
     if entry.source.pretrain is None:
         revisions = tuple(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from strataprobe.controls.solve import solve_many
 from strataprobe.datasets.lexemes import keyed_draws
+from strataprobe.probes.solve import solve_many
 
 FRACTIONS = (0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as shares of the pairs: the paper's, from 0.8 % on (less is no whole pair here)."""

@@ -11,11 +11,11 @@ import numpy as np
 from strataprobe import statistics
 from strataprobe.controls.mdl import FRACTIONS, TEMPERATURES, codelengths
 from strataprobe.controls.null import benjamini_hochberg, p_values, pair_flips
-from strataprobe.controls.solve import accuracies, solve_many
 from strataprobe.controls.tasks import control_labels, item_types, seen_share, word_types
 from strataprobe.datasets.lexemes import components, refuse_missing_words, split_by_lexeme
 from strataprobe.errors import DatasetError
 from strataprobe.probes.scores import _bootstrap_accuracy
+from strataprobe.probes.solve import accuracies, solve_many
 from strataprobe.probes.store import Problem
 from strataprobe.statistics import finite
 

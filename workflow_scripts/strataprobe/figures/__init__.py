@@ -21,6 +21,13 @@ KINDS: dict[str, str] = {
     "foundations": "strataprobe.figures.foundations",
     "floors": "strataprobe.figures.floors",
     "gates": "strataprobe.figures.gates",
+    "levels": "strataprobe.figures.levels",
+    "recoverability_depth": "strataprobe.figures.recoverability_depth",
+    "levels_tuning": "strataprobe.figures.levels_tuning",
+    "deployment_gap": "strataprobe.figures.deployment_gap",
+    "order_bias": "strataprobe.figures.order_bias",
+    "verb_out": "strataprobe.figures.verb_out",
+    "levels_training": "strataprobe.figures.levels_training",
 }
 
 

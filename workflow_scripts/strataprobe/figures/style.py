@@ -149,6 +149,9 @@ def save(figure: Figure, svg: str | os.PathLike[str], png: str | os.PathLike[str
         figure.set_dpi(DPI)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
+        # The solver of the layout differs in the last bit from run to run, which would change the clip ids.
+        for axes in figure.axes:
+            axes.set_position(np.round(axes.get_position(original=True).bounds, 6))
         with atomic(svg) as place:
             figure.savefig(place, format="svg", metadata={"Date": None, "Creator": None})
         with atomic(png) as place:

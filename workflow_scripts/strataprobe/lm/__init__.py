@@ -6,6 +6,7 @@ from strataprobe.lm.loading import DTYPES, load, resolve_device
 from strataprobe.lm.output import OutputMap
 from strataprobe.lm.rows import Row, batch_rows, plan_rows
 from strataprobe.lm.selected import EMBED, Selected, states_at
+from strataprobe.lm.trees import Tree, plan_trees
 
 __all__ = [
     "DTYPES",
@@ -15,6 +16,7 @@ __all__ = [
     "OutputMap",
     "Row",
     "Selected",
+    "Tree",
     "attached",
     "batch_rows",
     "block_input",
@@ -23,6 +25,7 @@ __all__ = [
     "longest_first",
     "overlapping",
     "plan_rows",
+    "plan_trees",
     "resolve_device",
     "states_at",
 ]

@@ -34,6 +34,15 @@ class Row:
         """A row for each member."""
         return [Row((member,), 0, len(tokens[member])) for member in self.members]
 
+    def columns(self, tokens: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Where each member's tokens stand: the shared ones first, then the members' rests in turn."""
+        found, start = [], self.shared
+        for member in self.members:
+            rest = len(tokens[member]) - self.shared
+            found.append(np.r_[0 : self.shared, start : start + rest])
+            start += rest
+        return found
+
 
 def plan_rows(tokens: Sequence[Sequence[int]], numbers: Sequence[int], limit: int) -> list[Row]:
     """Join each two neighbours that begin alike.
@@ -79,7 +88,7 @@ def batch_rows(
     seen = np.broadcast_to(np.eye(longest, dtype=bool), (len(rows), longest, longest)).copy()
     columns = []
     for place, row in enumerate(rows):
-        columns.append(_columns(tokens, row))
+        columns.append(row.columns(tokens))
         for member, own in zip(row.members, columns[-1], strict=True):
             ids[place, own], positions[place, own] = tokens[member], np.arange(len(own))
             seen[place, own[:, None], own] |= np.tri(len(own), dtype=bool)
@@ -91,13 +100,3 @@ def batch_rows(
         "position_ids": torch.from_numpy(positions),
     }
     return {name: part.to(lm.device) for name, part in batch.items()}, columns
-
-
-def _columns(tokens: Sequence[Sequence[int]], row: Row) -> list[np.ndarray]:
-    """Where each member's tokens stand: the shared ones first, then the members' rests one after another."""
-    found, start = [], row.shared
-    for member in row.members:
-        rest = len(tokens[member]) - row.shared
-        found.append(np.r_[0 : row.shared, start : start + rest])
-        start += rest
-    return found

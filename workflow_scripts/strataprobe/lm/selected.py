@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import local
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -10,7 +11,10 @@ from torch import Tensor, nn
 
 from strataprobe.lm.batches import Batches
 from strataprobe.lm.loaded import LoadedLM, attached, block_input, first_tensor
-from strataprobe.lm.rows import Row, batch_rows, plan_rows
+from strataprobe.lm.rows import Row, batch_rows
+from strataprobe.lm.trees import LONGEST, plan_trees
+
+T = TypeVar("T")
 
 EMBED = -1
 """The layer that stands for what enters the first block."""
@@ -21,12 +25,20 @@ class Selected:
     """States of one batch of sequences.
 
     Attributes:
-        numbers: which sequences, in the order of `states`.
-        states: for each of them (layers, places, hidden size), in the model's dtype, on its device.
+        numbers: which sequences.
+        states: (layers, distinct tokens, hidden size), in the model's dtype, on its device. A token that
+            several sequences share is there once.
+        places: for each of `numbers`, which of the distinct tokens stand at its chosen places.
     """
 
     numbers: list[int]
-    states: list[Tensor]
+    states: Tensor
+    places: list[np.ndarray]
+
+    def each(self) -> Iterator[tuple[int, Tensor]]:
+        """Each sequence with its states, (layers, places, hidden size)."""
+        for number, places in zip(self.numbers, self.places, strict=True):
+            yield number, self.states[:, torch.from_numpy(places).to(self.states.device)]
 
 
 def states_at(
@@ -38,11 +50,12 @@ def states_at(
     layers: Sequence[int] | None = None,
     batch_tokens: int,
     threads: int = 1,
+    then: Callable[[Selected], T] = lambda selected: selected,
     progress: Callable[[int], object] | None = None,
-) -> Iterator[Selected]:
-    """States at the chosen tokens of every sequence, batch by batch.
+) -> Iterator[T]:
+    """States at the chosen tokens of every sequence, batch by batch, or what `then` makes of them.
 
-    Two neighbours that begin alike share a row, so put a prompt's continuations beside each other.
+    Neighbours that begin alike share a row (`lm.trees`), so put what has one beginning side by side.
 
     Args:
         tokens: n sequences.
@@ -51,6 +64,7 @@ def states_at(
         layers: blocks (0..L-1), or `EMBED`; all blocks by default. Before the final norm, as everywhere.
         batch_tokens: padded tokens in a batch.
         threads: batches at a time on a CPU.
+        then: runs where the batch ran: in its thread, and again on smaller batches where memory runs out.
         progress: called with the number of sequences just done.
 
     Raises:
@@ -58,17 +72,18 @@ def states_at(
     """
     wanted = list(range(lm.n_layers)) if layers is None else list(layers)
     batches = Batches(lm, tokens, ids, batch_tokens, threads)
-    rows = plan_rows(tokens, range(len(tokens)), lm.sharing_limit)
+    rows = plan_trees(tokens, range(len(tokens)), lm.sharing_limit, min(batch_tokens, LONGEST))
     collecting = _Collecting()
 
-    def forward(chosen: list[Row]) -> Selected:
-        return _forward(lm, tokens, places, wanted, collecting, chosen)
+    def forward(chosen: list[Row]) -> T:
+        with torch.inference_mode():
+            return then(_forward(lm, tokens, places, wanted, collecting, chosen))
 
     with attached(_hooks(lm, wanted, collecting)):
-        for _, found in batches.run(rows, forward):
+        for chosen, found in batches.run(rows, forward):
             yield found
             if progress is not None:
-                progress(len(found.numbers))
+                progress(sum(len(row.members) for row in chosen))
 
 
 @dataclass
@@ -115,17 +130,20 @@ def _forward(
     chosen: list[Row],
 ) -> Selected:
     batch, columns = batch_rows(lm, tokens, chosen)
-    row, column, counts, numbers = [], [], [], []
-    for index, (held, own) in enumerate(zip(chosen, columns, strict=True)):
-        for member, at in zip(held.members, own, strict=True):
-            picked = at[np.asarray(places[member], dtype=np.int64)]
-            row += [index] * len(picked)
-            column += picked.tolist()
-            counts.append(len(picked))
-            numbers.append(member)
-    collecting.collector = collector = _Collector(torch.tensor(row), torch.tensor(column))
-    with torch.inference_mode():
+    width = batch["input_ids"].shape[1]
+    numbers = [member for row in chosen for member in row.members]
+    picked = [
+        index * width + at[np.asarray(places[member], dtype=np.int64)]
+        for index, (row, own) in enumerate(zip(chosen, columns, strict=True))
+        for member, at in zip(row.members, own, strict=True)
+    ]
+    cells, inverse = np.unique(np.concatenate(picked), return_inverse=True)
+    ends = np.cumsum([len(own) for own in picked])[:-1]
+    row, column = (torch.from_numpy(part) for part in np.divmod(cells, width))
+    collecting.collector = collector = _Collector(row, column)
+    try:
         lm.run_decoder(batch)
-        together = torch.stack([collector.states[layer].to(lm.device) for layer in layers])
-    collecting.collector = None
-    return Selected(numbers, list(together.split(counts, dim=1)))
+    finally:
+        collecting.collector = None  # else it would keep the states of a batch that memory ran out on
+    together = torch.stack([collector.states[layer].to(lm.device) for layer in layers])
+    return Selected(numbers, together, np.split(inverse, ends))

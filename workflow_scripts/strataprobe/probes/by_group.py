@@ -16,12 +16,11 @@ import numpy as np
 
 from strataprobe.errors import DatasetError, ProbeError, listing, numbered
 from strataprobe.probes.scores import score, summarise
+from strataprobe.probes.solve import accuracies, solve_many
 from strataprobe.probes.store import Problem
-from strataprobe.probes.training import _adam_step, _sigmoid, initial_weights, train
+from strataprobe.probes.training import train
 
 _QUANTILE = 0.95
-# Weights and moments solved at once: what the caches of a core hold.
-_CACHED_BYTES = 2**20
 
 
 def measure(
@@ -224,55 +223,8 @@ def permuted_peaks(
     labels = problem.labels[items] * flips[:, pair]  # (permutations, items)
     known, held = labels[:, : len(train_items)], labels[:, len(train_items) :]
     states = problem.states[:, train_items]
-    solve = {"adam": _adam, "logistic": _one_by_one}[settings["solver"]]
-    logits = solve(states, known, problem.states[:, test_items], start, settings)
-    return ((logits > 0) == (held.T > 0)).mean(axis=1).max(axis=0)
-
-
-def _adam(
-    states: np.ndarray, labels: np.ndarray, test_states: np.ndarray, seed: int, settings: dict[str, Any]
-) -> np.ndarray:
-    """(layers, test items, permutations) logits of `training.train`'s Adam probe, all label sets at once.
-
-    The labels (permutations, items) are what differs, so all read the activations in one product. Layers go
-    in blocks whose weights and moments fit into a processor's cache.
-    """
-    layers, _, hidden = states.shape
-    start, offset = initial_weights(layers, hidden, seed)
-    size = max(1, _CACHED_BYTES // (3 * hidden * len(labels) * states.itemsize))
-    logits = []
-    for first in range(0, layers, size):
-        block = slice(first, first + size)
-        weights, biases = _adam_block(states[block], labels, start[block], offset[block], settings)
-        logits.append(test_states[block] @ weights + biases)
-    return np.concatenate(logits)
-
-
-def _adam_block(
-    states: np.ndarray, labels: np.ndarray, start: np.ndarray, offset: np.ndarray, settings: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (layers, hidden, permutations) and biases (layers, 1, permutations) after the last epoch."""
-    weights = np.repeat(start[:, :, None], len(labels), axis=2)
-    biases = np.repeat(offset[:, None, None], len(labels), axis=2)
-    target = (labels.T > 0).astype(np.float32)
-    transposed = states.transpose(0, 2, 1)
-    moments = [np.zeros_like(part) for part in (weights, weights, biases, biases)]
-    for step in range(1, settings["epochs"] + 1):
-        residual = (_sigmoid(states @ weights + biases) - target) / np.float32(states.shape[1])
-        gradients = transposed @ residual, residual.sum(axis=1, keepdims=True)
-        _adam_step(weights, gradients[0], moments[0], moments[1], step, settings["learning_rate"])
-        _adam_step(biases, gradients[1], moments[2], moments[3], step, settings["learning_rate"])
-    return weights, biases
-
-
-def _one_by_one(
-    states: np.ndarray, labels: np.ndarray, test_states: np.ndarray, seed: int, settings: dict[str, Any]
-) -> np.ndarray:
-    """The same by the study's other solver, one label set after another (slower)."""
-    logits = [
-        train(states, known, seed=seed, settings=settings).logits("raw", test_states) for known in labels
-    ]
-    return np.stack(logits, axis=2)
+    weights, biases = solve_many(states, known, np.ones(known.shape, bool), seed=start, settings=settings)
+    return accuracies(problem.states[:, test_items], held, weights, biases).max(axis=1)
 
 
 def _described(peaks: np.ndarray, observed: float | None = None) -> dict[str, Any] | None:

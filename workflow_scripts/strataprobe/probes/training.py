@@ -54,17 +54,20 @@ def root_mean_square(states: np.ndarray) -> np.ndarray:
 
 
 def initial_weights(layers: int, hidden: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (layers, hidden) and biases (layers,), distributed as torch's nn.Linear(hidden, 1).
+    """Weights (layers, hidden) and biases (layers,), as `initial_probe` draws them."""
+    drawn = np.stack([initial_probe(layer, hidden, seed) for layer in range(layers)])
+    return drawn[:, :hidden], drawn[:, hidden]
 
-    Both uniform within +-1/sqrt(hidden). A counter-based generator keyed by (seed, layer) makes a layer's
-    start independent of how many layers there are.
+
+def initial_probe(layer: int, hidden: int, seed: int) -> np.ndarray:
+    """(hidden + 1,) float32, the bias last: distributed as torch's nn.Linear(hidden, 1).
+
+    Uniform within +-1/sqrt(hidden). A counter-based generator keyed by (seed, layer) makes a layer's start
+    independent of how many layers there are.
     """
     bound = 1 / np.sqrt(hidden)
-    drawn = np.empty((layers, hidden + 1), np.float32)
-    for layer in range(layers):
-        rng = np.random.Generator(np.random.Philox(key=[seed, layer]))
-        drawn[layer] = rng.uniform(-bound, bound, hidden + 1)
-    return drawn[:, :hidden], drawn[:, hidden]
+    rng = np.random.Generator(np.random.Philox(key=[seed, layer]))
+    return rng.uniform(-bound, bound, hidden + 1).astype(np.float32)
 
 
 def _adam(

@@ -4,6 +4,7 @@ from strataprobe.tables.columns import COLUMNS, KEY, Row
 from strataprobe.tables.datasets import floor_rows, gate_rows
 from strataprobe.tables.decisions import decision_row
 from strataprobe.tables.files import concatenate, read_rows, read_table, write_csv
+from strataprobe.tables.levels import levels_layers_rows, levels_models_rows, levels_rows
 from strataprobe.tables.measures import (
     SEED_MEAN,
     curves_of,
@@ -28,6 +29,9 @@ __all__ = [
     "foundations_rows",
     "fragility_rows",
     "gate_rows",
+    "levels_layers_rows",
+    "levels_models_rows",
+    "levels_rows",
     "onset_rows",
     "probing_rows",
     "read_rows",

@@ -25,6 +25,9 @@ DECISION = (
     *("falls", "above_spread", "real", "note"),
 )
 
+_CHECKPOINT = KEY[:5]
+"""Without pooling and seed: levels have neither."""
+
 COLUMNS: dict[str, tuple[str, ...]] = {
     "probing": (*(*KEY, "layer", "depth", *SCORES, "train_pairs", "test_pairs", *_INTERVAL),),
     "fragility": (
@@ -36,6 +39,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "transfer": (*KEY, "quantity", "selection", "group", "layer", "value", *_INTERVAL),
     "foundations": (*KEY, "group", "quantity", "layer", "value", "test_items"),
     "controls": (*KEY, "over", "layer", "tested_on", "group", "quantity", "value", *_INTERVAL),
+    "levels": (*_CHECKPOINT, "level", "measure", "split", "value", *_INTERVAL, "n", "clusters", "note"),
+    "levels_layers": (
+        *(*_CHECKPOINT, "level", "measure", "mode", "split", "hidden_state", "layer", "depth"),
+        *("value", "sd", "note"),
+    ),
+    "levels_models": ("quantity", "model", "other", "dataset", "split", "value", *_INTERVAL, "note"),
     "decisions": DECISION,
     "gates": ("dataset", "profile", "gate", "threshold", "value", "passed", "worst"),
     "floors": (
@@ -50,6 +59,7 @@ TEXT = frozenset(
     (
         *(*KEY, *WHICH, "state", "ceiling_state", "band", "selection", "group", "kind"),
         *("over", "tested_on"),
+        *("level", "measure", "mode", "split", "other"),
         *("rule", "first", "second", "falls", "above_spread", "real", "note"),
         *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
     )

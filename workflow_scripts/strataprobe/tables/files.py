@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_WHOLE = {"step", "layer", "test_items", "pairs", "decided_pairs", "features"}
+_WHOLE = {
+    "step",
+    "layer",
+    "hidden_state",
+    "test_items",
+    "pairs",
+    "decided_pairs",
+    "features",
+    "n",
+    "clusters",
+}
 
 
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Row], columns: Sequence[str]) -> None:

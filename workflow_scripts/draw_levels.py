@@ -1,0 +1,28 @@
+"""Draw what models deploy, read out and encode, on the same items."""
+
+import pandas as pd
+
+from strataprobe import tables
+from strataprobe.figures import levels, style
+from strataprobe.logs import job_log
+
+
+def main(parts, svg, png, *, settings):
+    figure = style.drawn(
+        levels.draw,
+        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        title=settings["title"],
+        models=settings["models"],
+        style=settings["style"],
+    )
+    style.save(figure, svg, png)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.levels,
+            snakemake.output.svg,
+            snakemake.output.png,
+            settings=snakemake.params.figure,
+        )

@@ -1,0 +1,31 @@
+"""Draw the three levels of base and tuned models side by side, and what tuning changed."""
+
+import pandas as pd
+
+from strataprobe import tables
+from strataprobe.figures import levels_tuning, style
+from strataprobe.logs import job_log
+
+
+def main(parts, changes, svg, png, *, settings):
+    figure = style.drawn(
+        levels_tuning.draw,
+        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        tables.read_table(changes),
+        title=settings["title"],
+        pairs=settings["pairs"],
+        models=settings["models"],
+        style=settings["style"],
+    )
+    style.save(figure, svg, png)
+
+
+if __name__ == "__main__":
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.levels,
+            snakemake.input.levels_models,
+            snakemake.output.svg,
+            snakemake.output.png,
+            settings=snakemake.params.figure,
+        )

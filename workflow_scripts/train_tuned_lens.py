@@ -1,0 +1,58 @@
+"""Train a tuned lens for one checkpoint on a text corpus, one text a line."""
+
+from pathlib import Path
+
+import torch
+
+from strataprobe import checkpoints, files, lm
+from strataprobe.errors import DatasetError
+from strataprobe.lm.memory import keep_freed_memory
+from strataprobe.logs import job_log, progress
+from strataprobe.readout import train_tuned
+
+_KEPT = ("model", "revision", "weights_sha256", "tokenizer_sha256")
+
+
+def main(identity, weights, corpus, out, *, settings):
+    training = dict(settings["training"])
+    torch.set_num_threads(settings["threads"])
+    checkpoint = files.read_json(identity)
+    loaded = lm.load(
+        checkpoints.open_weights(checkpoint, Path(weights).parent if weights else None),
+        dtype=settings["dtype"],
+        device=settings["device"],
+        layers=settings.get("layers"),
+    )
+    bar = progress((), total=training["steps"], desc="steps", unit="step")
+
+    def shown(_step, divergence):
+        bar.set_postfix(kl=f"{divergence:.3f}", refresh=False)
+        bar.update(1)
+
+    facts = {name: checkpoint[name] for name in _KEPT} | {"corpus_sha256": files.sha256_file(corpus)}
+    train_tuned(loaded, read_corpus(corpus), settings=training, facts=facts, progress=shown).save(out)
+    bar.close()
+
+
+def read_corpus(path):
+    """The lines of a text file that are not empty."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatasetError(f"cannot read the corpus {path}: {error}") from error
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise DatasetError(f"{path}: no texts in the corpus (one a line)")
+    return texts
+
+
+if __name__ == "__main__":
+    keep_freed_memory()
+    with job_log(snakemake.log[0]):
+        main(
+            snakemake.input.identity,
+            next(iter(snakemake.input.get("weights", [])), None),
+            snakemake.input.corpus,
+            snakemake.output[0],
+            settings=snakemake.params.tuned_lens,
+        )
