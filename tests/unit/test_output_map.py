@@ -109,6 +109,21 @@ def test_log_probabilities_are_those_of_the_whole_distribution(rows_at_a_time, t
     assert max(sizes) <= rows_at_a_time
 
 
+def test_log_probabilities_over_a_large_vocabulary_are_exact_to_six_digits(tmp_path):
+    lm = load(save_tiny_model("llama", tmp_path))
+    torch.manual_seed(0)
+    head = nn.Linear(lm.hidden_size, 50_000)
+    states, targets = 7 * torch.randn(40, lm.hidden_size), torch.arange(40)
+    with torch.inference_mode():
+        found = OutputMap(replace(lm, head=head, vocab_size=50_000), 1.0, None).log_probabilities(
+            states, torch.arange(40), targets
+        )
+        logits = head(states)
+        expected = logits.double().log_softmax(dim=-1)[targets, targets]
+    assert logits.std() == pytest.approx(4, abs=0.5)  # as those of a trained model are
+    torch.testing.assert_close(found.double(), expected, atol=5e-6, rtol=0)
+
+
 @pytest.mark.parametrize("biased", [True, False])
 def test_the_raw_unembedding_at_one_token_is_that_of_the_head(biased, tmp_path):
     lm = load(save_tiny_model("llama", tmp_path))

@@ -15,7 +15,7 @@ from strataprobe.lm.rows import Row
 _SPARED = 1 / 8
 # Attention also computes the scores that its mask then hides, the square of a row's length in all: beyond
 # this many tokens a row would lose so what its sharing spares.
-LONGEST = 1024
+LONGEST = 512
 
 
 @dataclass(frozen=True)
