@@ -144,8 +144,14 @@ def test_a_change_has_the_interval_of_a_difference_on_the_same_draws(measured):
             expected = (drawn[0], *np.percentile(kept, [2.5, 97.5]))
             assert (own.value, own.low, own.high) == pytest.approx(expected)
     assert {name for name, _ in found} == {
-        *(f"change:{level}" for level in ("mean_behavior", "readout", "recoverability", "surplus")),
-        *(f"relative_change:{level}" for level in ("mean_behavior", "readout", "recoverability")),
+        *(
+            f"change:{level}"
+            for level in ("qa", "paraphrase", "mean_behavior", "readout", "recoverability", "surplus")
+        ),
+        *(
+            f"relative_change:{level}"
+            for level in ("qa", "paraphrase", "mean_behavior", "readout", "recoverability")
+        ),
     }
     # A model against itself changes nothing, whatever is drawn.
     alone = levels.over_models(measured, [{"name": "one", "base": "one"}])

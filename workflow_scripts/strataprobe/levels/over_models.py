@@ -8,6 +8,7 @@ Source: levels paper, sections 4.1, 4.2 and 4.5.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def changes(name: str, tuned: Measured, base_name: str, base: Measured) -> Itera
     for split in tuned.splits:
         for level, read in _LEVELS.items():
             after, before = read(tuned, split), read(base, split)
-            note = "" if level == "mean_behavior" else str(tuned.choice)
+            note = "" if level in ("mean_behavior", *TASKS) else str(tuned.choice)
             yield Quantity(f"change:{level}", name, base_name, split, estimate(after - before), note)
             if level == "surplus":
                 continue  # of a difference that may be 0, no share
@@ -96,7 +97,12 @@ def changes(name: str, tuned: Measured, base_name: str, base: Measured) -> Itera
             yield Quantity(f"relative_change:{level}", name, base_name, split, estimate(share), note)
 
 
+def _behavior(task: str, measured: Measured, split: str) -> np.ndarray:
+    return measured.accuracy(task, split)
+
+
 _LEVELS = {
+    **{task: partial(_behavior, task) for task in TASKS},
     "mean_behavior": Measured.mean_behavior,
     "readout": Measured.readout_at_pick,
     "recoverability": Measured.probe_at_pick,
