@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from matplotlib import colors
 from matplotlib.collections import PatchCollection, QuadMesh
 
 from strataprobe import figures, tables
+from strataprobe.config.models import FigureEntry
 from strataprobe.errors import StrataprobeError
 from strataprobe.figures import depth, layer_profile, loss, noise_curves, saturation, scale, style
 
@@ -277,7 +279,8 @@ def test_a_users_matplotlib_settings_do_not_change_the_figure(made, tmp_path):
 def test_the_registry_names_a_module_with_draw_for_every_kind():
     for kind in figures.KINDS:
         assert callable(figures.module(kind).draw)
-    with pytest.raises(StrataprobeError, match=r"no figure kind 'heat'; there are: depth, emergence, floors"):
+    assert set(figures.KINDS) == set(get_args(FigureEntry.model_fields["kind"].annotation))
+    with pytest.raises(StrataprobeError, match=r"no figure kind 'heat'; there are: controls, deployment_gap"):
         figures.module("heat")
 
 

@@ -19,6 +19,7 @@ KINDS: dict[str, str] = {
     "emergence": "strataprobe.figures.emergence",
     "transfer": "strataprobe.figures.transfer",
     "foundations": "strataprobe.figures.foundations",
+    "controls": "strataprobe.figures.controls",
     "floors": "strataprobe.figures.floors",
     "gates": "strataprobe.figures.gates",
     "levels": "strataprobe.figures.levels",
