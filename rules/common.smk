@@ -163,17 +163,13 @@ def onset_settings():
     }
 
 
-def with_levels(kind):
+def levels_together(wildcards, kind):
     """Summaries of one level of every model and control dataset, at every revision."""
     return available(
         LAYOUT.whole(kind, model, revision.name, dataset)
         for model, dataset in measured("levels")
         for revision in MODELS[model].revisions
     )
-
-
-def levels_together(wildcards, kind):
-    return with_levels(kind)
 
 
 def model_relations():

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from strataprobe import files, probes
-from strataprobe.behavior.accuracy import describe, margins, splits
 from strataprobe.behavior.measures import measures, variants
+from strataprobe.datasets.answers import describe, margins, splits
 from strataprobe.datasets.control import ControlDataset, read_control
 from strataprobe.datasets.frames import VARIANTS
 from strataprobe.readout.measure import layer_rows, summarise

@@ -1,7 +1,5 @@
 """Draw onset step against the height of the lexical floor, a point a dataset."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import floors, style
 from strataprobe.logs import job_log
@@ -11,7 +9,7 @@ def main(floor_table, onset_tables, svg, png, *, settings):
     figure = style.drawn(
         floors.draw,
         tables.read_table(floor_table),
-        pd.concat([tables.read_table(path) for path in onset_tables]),
+        tables.read_parts(onset_tables),
         title=settings["title"],
         last_step=max((step for _, step in settings["checkpoints"] if step is not None), default=None),
         style=settings["style"],

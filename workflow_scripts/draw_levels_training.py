@@ -1,7 +1,5 @@
 """Draw when control is encoded, read out and deployed over training."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import levels_training, style
 from strataprobe.logs import job_log
@@ -10,7 +8,8 @@ from strataprobe.logs import job_log
 def main(levels, layers, svg, png, *, settings):
     figure = style.drawn(
         levels_training.draw,
-        *(pd.concat([tables.read_table(path) for path in paths]) for paths in (levels, layers)),
+        tables.read_parts(levels),
+        tables.read_parts(layers),
         title=settings["title"],
         expected=settings["checkpoints"],
         style=settings["style"],

@@ -1,7 +1,5 @@
 """Draw the three levels of base and tuned models side by side, and what tuning changed."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import levels_tuning, style
 from strataprobe.logs import job_log
@@ -10,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, changes, svg, png, *, settings):
     figure = style.drawn(
         levels_tuning.draw,
-        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        tables.read_parts(parts),
         tables.read_table(changes),
         title=settings["title"],
         pairs=settings["pairs"],

@@ -1,7 +1,5 @@
 """Draw accuracy under both orders of the options, and without their bias."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import order_bias, style
 from strataprobe.logs import job_log
@@ -10,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         order_bias.draw,
-        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        tables.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

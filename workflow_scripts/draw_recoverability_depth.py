@@ -1,7 +1,5 @@
 """Draw at what depth probes recover, and the LM head reads out, the controller."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import recoverability_depth, style
 from strataprobe.logs import job_log
@@ -10,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         recoverability_depth.draw,
-        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        tables.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

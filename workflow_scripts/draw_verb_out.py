@@ -1,7 +1,5 @@
 """Draw what is lost on verbs that the probe has not seen, by depth and model."""
 
-import pandas as pd
-
 from strataprobe import tables
 from strataprobe.figures import style, verb_out
 from strataprobe.logs import job_log
@@ -10,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         verb_out.draw,
-        pd.concat([tables.read_table(path) for path in parts], ignore_index=True),
+        tables.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         clean_gap=settings["clean_gap"],

@@ -6,8 +6,8 @@ from scipy import stats
 from sklearn.metrics import accuracy_score
 
 from strataprobe import behavior
-from strataprobe.behavior.accuracy import margins
 from strataprobe.behavior.measures import both_right, detection, measures, variants
+from strataprobe.datasets.answers import margins
 from strataprobe.errors import StrataprobeError
 from tests import control_cases as cases
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from strataprobe import levels
-from strataprobe.behavior.accuracy import accuracy, splits
+from strataprobe.datasets.answers import accuracy, splits
 from strataprobe.errors import StrataprobeError
 from strataprobe.levels import Draws, Measured, estimate, read_checkpoint, vector
 from strataprobe.statistics import cluster_counts

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score
 
 from strataprobe import behavior, readout
 from strataprobe import lm as lm_room
-from strataprobe.behavior.accuracy import margins
+from strataprobe.datasets.answers import margins
 from strataprobe.errors import ModelError
 from strataprobe.lm import EMBED, OutputMap
 from strataprobe.readout.lens import Lens

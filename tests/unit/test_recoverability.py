@@ -12,10 +12,10 @@ import measure_recoverability
 from strataprobe import cache, files, recoverability
 from strataprobe.behavior import accuracy, describe
 from strataprobe.behavior import splits as other_splits
+from strataprobe.datasets.answers import splits_held
 from strataprobe.datasets.control import read_control
 from strataprobe.errors import CacheError, DatasetError
 from strataprobe.recoverability.codings import coded
-from strataprobe.recoverability.picks import splits
 from tests import control_items
 
 SETTINGS = {**control_items.SETTINGS, "epochs": 40, "permutations": 19}
@@ -89,9 +89,9 @@ def test_splits_are_those_of_the_other_levels_and_empty_ones_are_left_out(whole)
     items, found = whole
     theirs = other_splits(describe(control_items.dataset(items)))
     assert set(found["codings"]["paper"]["modes"]["v"]["accuracy"]) == set(theirs)
-    assert {name: mask.tolist() for name, mask in splits(items).items()} == {
-        name: mask.tolist() for name, mask in theirs.items()
-    }
+    assert {
+        name: mask.tolist() for name, mask in splits_held(describe(control_items.dataset(items))).items()
+    } == {name: mask.tolist() for name, mask in theirs.items()}
     kept = [item for item in items if (item.language, item.control_type) != ("de", OBJECT)]
     few = measured(kept, control_items.make_states(kept), modes=["v"])
     assert files.canonical_json(few)  # no NaN

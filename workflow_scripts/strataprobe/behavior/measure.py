@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from strataprobe.behavior.accuracy import describe
 from strataprobe.behavior.continuations import Continuations, prepare
 from strataprobe.behavior.measures import measures, variants
 from strataprobe.behavior.rows import item_rows
 from strataprobe.behavior.scoring import score
+from strataprobe.datasets.answers import describe
 from strataprobe.datasets.control import ControlDataset
 from strataprobe.lm import LoadedLM, OutputMap
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from strataprobe.behavior.accuracy import (
+from strataprobe.datasets.answers import (
     OBJECT,
     SUBJECT,
     by_split,

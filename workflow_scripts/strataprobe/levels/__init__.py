@@ -1,11 +1,12 @@
 """Behaviour, readout and recoverability of the same items, put together."""
 
+from strataprobe.datasets.answers import vector
 from strataprobe.levels.detected import both_right, detection, parts
 from strataprobe.levels.draws import Draws, Estimate, estimate
 from strataprobe.levels.layer_rows import LayerObservation, layer_observations
 from strataprobe.levels.measured import CONVENTIONS, Choice, Measured
 from strataprobe.levels.over_models import Quantity, over_models
-from strataprobe.levels.reading import Checkpoint, Items, read_checkpoint, vector
+from strataprobe.levels.reading import Checkpoint, Items, read_checkpoint
 from strataprobe.levels.rows import Observation, observations
 from strataprobe.levels.summary import (
     ERASURE_DROP,

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
+from strataprobe.datasets.answers import ALL
 from strataprobe.levels.draws import Draws, Estimate, estimate
 from strataprobe.levels.measured import ORDERED, ORDERS, Measured
-from strataprobe.levels.reading import ALL, Items
+from strataprobe.levels.reading import Items
 
 
 def parts(measured: Measured) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strataprobe.levels.reading import ALL, Checkpoint
+from strataprobe.datasets.answers import ALL
+from strataprobe.levels.reading import Checkpoint
 
 
 class LayerObservation(NamedTuple):

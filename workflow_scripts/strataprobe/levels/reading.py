@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from strataprobe.datasets.answers import ALL, OBJECT, SUBJECT, splits_held, vector
 from strataprobe.errors import StrataprobeError, listing
 
 Summary = Mapping[str, Any]
 
-ALL = "all"
-OBJECT, SUBJECT = "object_control", "subject_control"
 TASKS = ("qa", "paraphrase")
 """The two formats whose mean is mean behaviour, and that are read out."""
 DEFINITIONS = ("default", "code", "paper", "tuned")
@@ -35,13 +34,7 @@ class Items:
     @cached_property
     def splits(self) -> dict[str, np.ndarray]:
         """Name -> (items,) booleans: "all", each language, each control type, both ("en:object_control")."""
-        languages, kinds = np.array(self.languages), np.array(self.control_types)
-        names = list(dict.fromkeys(self.languages))
-        types = [kind for kind in (OBJECT, SUBJECT) if kind in self.control_types]
-        one = {name: languages == name for name in names} | {kind: kinds == kind for kind in types}
-        both = {f"{name}:{kind}": one[name] & one[kind] for name in names for kind in types}
-        whole = {ALL: np.ones(len(self.ids), bool), **one, **both}
-        return {name: mask for name, mask in whole.items() if mask.any()}
+        return splits_held({"languages": self.languages, "control_types": self.control_types})
 
     @cached_property
     def simple_splits(self) -> list[str]:
@@ -118,15 +111,6 @@ def read_checkpoint(behavior: Summary, readout: Summary, recoverability: Summary
     if reader.faults:
         raise StrataprobeError(listing(reader.name, reader.faults))
     return checkpoint
-
-
-def vector(text: str) -> np.ndarray:
-    """(items,) of 1.0, 0.0 and NaN from a text of "1", "0" and "."."""
-    return _VALUES[np.frombuffer(text.encode("ascii", "replace"), np.uint8)]
-
-
-_VALUES = np.full(256, np.inf)
-_VALUES[[ord("1"), ord("0"), ord(".")]] = 1.0, 0.0, np.nan
 
 
 @dataclass(frozen=True)

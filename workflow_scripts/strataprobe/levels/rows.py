@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strataprobe.datasets.answers import ALL
 from strataprobe.levels import summary
 from strataprobe.levels.detected import both_right, detection, parts
 from strataprobe.levels.draws import Estimate, estimate
 from strataprobe.levels.measured import ORDERED, Measured
-from strataprobe.levels.reading import ALL, TASKS
+from strataprobe.levels.reading import TASKS
 
 _SOLVER = "ridge"
 """Selection and permutations are by this solver, not the published one."""

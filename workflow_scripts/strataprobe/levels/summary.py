@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from strataprobe.datasets.answers import ALL, OBJECT, SUBJECT
 from strataprobe.levels.measured import Measured
-from strataprobe.levels.reading import ALL, OBJECT, SUBJECT
 
 ERASURE_DROP = 0.10
 """How much accuracy late layers must have lost for information to count as erased."""

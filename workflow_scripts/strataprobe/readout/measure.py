@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from strataprobe import behavior
-from strataprobe.behavior.accuracy import margins
+from strataprobe.datasets.answers import margins
 from strataprobe.datasets.control import ControlDataset
 from strataprobe.errors import ModelError, listing
 from strataprobe.lm import LoadedLM, OutputMap

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from strataprobe.cache import ActivationCache
-from strataprobe.datasets.control import ANCHORS, ControlDataset, ControlItem
+from strataprobe.datasets.answers import describe, splits_held
+from strataprobe.datasets.control import ANCHORS, ControlDataset
 from strataprobe.errors import DatasetError, numbered
 from strataprobe.fragility import continuous_critical_noise
 from strataprobe.recoverability.closed_form import closed_form
 from strataprobe.recoverability.codings import Coding, coded
 from strataprobe.recoverability.folds import TYPES, Folds, all_folds
 from strataprobe.recoverability.leave_out import HeldOut, Key, leave_out
-from strataprobe.recoverability.picks import as_texts, picks, profiles, splits
+from strataprobe.recoverability.picks import as_texts, picks, profiles
 from strataprobe.recoverability.verbs import balanced_accuracy, verb_table
 from strataprobe.statistics import finite
 
@@ -80,7 +81,7 @@ def measure(
         modes=settings["modes"],
     )
     return {
-        "items": _described(items),
+        "items": describe(dataset),
         "layers": places,
         "modes": list(settings["modes"]),
         "seeds": list(settings["seeds"]),
@@ -102,7 +103,7 @@ class _Frame:
 
     @cached_property
     def masks(self) -> dict[str, np.ndarray]:
-        return splits(self.dataset.controls)
+        return splits_held(describe(self.dataset))
 
     @cached_property
     def types(self) -> dict[str, np.ndarray]:
@@ -111,19 +112,6 @@ class _Frame:
 
 def _place(layer: int, last: int) -> dict[str, Any]:
     return {"layer": layer, "block": layer - 1 if layer else None, "depth": layer / last}
-
-
-def _described(items: Sequence[ControlItem]) -> dict[str, list[Any]]:
-    """As the other levels describe their items, whose room needs torch and this one does not."""
-    return {
-        "ids": [item.id for item in items],
-        "languages": [item.language for item in items],
-        "control_types": [item.control_type for item in items],
-        "item_groups": [item.item_group for item in items],
-        "pairs": [item.pair for item in items],
-        "verbs": [item.verb for item in items],
-        "gold": [item.gold for item in items],
-    }
 
 
 def _coding(frame: _Frame, coding: Coding, held_out: Mapping[Key, HeldOut]) -> dict[str, Any]:

@@ -8,22 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from strataprobe.datasets.control import ControlItem
-
-
-def splits(items: Sequence[ControlItem]) -> dict[str, np.ndarray]:
-    """Name -> (items,) booleans: "all", each language, each control type, and both as "en:object_control".
-
-    A language without items of a type has no such split.
-    """
-    language = np.array([item.language for item in items])
-    kind = np.array([item.control_type for item in items])
-    of_language = {one: language == one for one in dict.fromkeys(language.tolist())}
-    of_kind = {one: kind == one for one in sorted(set(kind.tolist()))}
-    both = {f"{one}:{other}": of_language[one] & of_kind[other] for one in of_language for other in of_kind}
-    named = {"all": np.ones(len(items), bool)} | of_language | of_kind | both
-    return {name: mask for name, mask in named.items() if mask.any()}
-
 
 def picks(
     correct: np.ndarray,

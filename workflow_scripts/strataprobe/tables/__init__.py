@@ -3,7 +3,7 @@
 from strataprobe.tables.columns import COLUMNS, KEY, Row
 from strataprobe.tables.datasets import floor_rows, gate_rows
 from strataprobe.tables.decisions import decision_row
-from strataprobe.tables.files import concatenate, read_rows, read_table, write_csv
+from strataprobe.tables.files import concatenate, read_parts, read_rows, read_table, write_csv
 from strataprobe.tables.levels import levels_layers_rows, levels_models_rows, levels_rows
 from strataprobe.tables.measures import (
     SEED_MEAN,
@@ -34,6 +34,7 @@ __all__ = [
     "levels_rows",
     "onset_rows",
     "probing_rows",
+    "read_parts",
     "read_rows",
     "read_table",
     "scale_rows",

@@ -115,6 +115,17 @@ def read_table(path: str | os.PathLike[str]) -> "pd.DataFrame":
     return frame
 
 
+def read_parts(paths: Sequence[str | os.PathLike[str]]) -> "pd.DataFrame":
+    """Several parts of a table, one below the other, read as `read_table` does.
+
+    Raises:
+        StrataprobeError: as `read_table`.
+    """
+    import pandas as pd
+
+    return pd.concat([read_table(path) for path in paths], ignore_index=True)
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return ""

@@ -1,6 +1,6 @@
-"""Right and wrong over items, and the one accuracy that every level of the levels paper is given in."""
+"""Right and wrong over control items, and the one accuracy in which all three levels are given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,22 @@ def read(correct: str) -> np.ndarray:
     Raises:
         StrataprobeError: another character.
     """
-    if extra := set(correct) - {RIGHT, WRONG, NO_ANSWER}:
+    values = vector(correct)
+    if np.isinf(values).any():
+        extra = set(correct) - {RIGHT, WRONG, NO_ANSWER}
         raise StrataprobeError(
             f"right and wrong are written as {RIGHT}, {WRONG} and {NO_ANSWER}, not {sorted(extra)}"
         )
-    return np.array([np.nan if one == NO_ANSWER else float(one) for one in correct])
+    return values
+
+
+def vector(correct: str) -> np.ndarray:
+    """(items,) 1.0 right, 0.0 wrong, NaN no answer, and infinite for any other character."""
+    return _VALUES[np.frombuffer(correct.encode("ascii", "replace"), np.uint8)]
+
+
+_VALUES = np.full(256, np.inf)
+_VALUES[[ord(RIGHT), ord(WRONG), ord(NO_ANSWER)]] = 1.0, 0.0, np.nan
 
 
 def accuracy(correct: str, mask: np.ndarray | None = None) -> float | None:
@@ -75,7 +86,7 @@ def accuracy(correct: str, mask: np.ndarray | None = None) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def splits(items: Mapping[str, list]) -> dict[str, np.ndarray]:
+def splits(items: Mapping[str, Sequence]) -> dict[str, np.ndarray]:
     """Name -> (items,) booleans: "all", each language, each control type, and "language:type".
 
     Args:
@@ -91,6 +102,11 @@ def splits(items: Mapping[str, list]) -> dict[str, np.ndarray]:
         for kind in own_types:
             found[f"{language}:{kind}"] = (languages == language) & (types == kind)
     return found
+
+
+def splits_held(items: Mapping[str, Sequence]) -> dict[str, np.ndarray]:
+    """Those of `splits` that hold an item: a language without items of a type has no such split."""
+    return {name: mask for name, mask in splits(items).items() if mask.any()}
 
 
 def by_split(correct: str, masks: Mapping[str, np.ndarray]) -> dict[str, float | None]:
