@@ -303,18 +303,29 @@ def known_paths():
     paths = [rule.name for rule in workflow.rules]
     paths += [path for paths in COLLECTIONS.values() for group in paths for path in group]
     for model in RUNNABLE.values():
+        asked = [
+            (kind, name) for kind in model.measures for owner, name in measured(kind) if owner == model.name
+        ]
         for revision in model.revisions:
             paths.append(LAYOUT.identity(model.name, revision.name))
             for dataset in model.datasets:
                 paths.append(LAYOUT.activations(model.name, revision.name, dataset))
-            for dataset in STUDY.tasks(model):
-                for seed in STUDY.seeds(model, dataset)[:1]:
-                    for kind in model.measures:
-                        paths.append(
-                            LAYOUT.measure(kind, model.name, revision.name, dataset, seed, "summary.json")
-                        )
-                        paths.append(LAYOUT.layer(kind, model.name, revision.name, dataset, seed, 0))
+            for kind, dataset in asked:
+                paths += result_paths(kind, model, revision.name, dataset)
     return paths
+
+
+# Measures without a file a seed, and where their summaries lie.
+WHOLE = {"transfer": ["transfer"], "levels": ["behavior", "readout", "recoverability"]}
+
+
+def result_paths(kind, model, revision, dataset):
+    """Results of one measure at one checkpoint, as far as a mistyped path is looked for among them."""
+    if kind in WHOLE:
+        return [LAYOUT.whole(place, model.name, revision, dataset) for place in WHOLE[kind]]
+    place = model.name, revision, dataset, STUDY.seeds(model, dataset)[0]
+    layers = [LAYOUT.layer(kind, *place, 0)] if kind in ("probes", "fragility") else []
+    return [LAYOUT.measure(kind, *place, "summary.json"), *layers]
 
 
 # What each collection asks for: filled by the rule files, read when the DAG is built.

@@ -177,6 +177,11 @@ def test_another_bootstrap_redraws_and_measures_nothing(mine):
     assert mine.plan() == AFTER
 
 
+def test_a_mistyped_result_gets_the_nearest_one_that_is_made(whole):
+    said = whole.run("--dry-run", "results/recoverabilty/tiny/step0100/who/summary.json", fails=True).output
+    assert "did you mean 'results/recoverability/tiny/step0100/who/summary.json'?" in said
+
+
 def test_a_deleted_summary_comes_back_the_same(mine, whole):
     wanted = "results/recoverability/tiny/step0000/who/summary.json"
     mine.remove(wanted)
