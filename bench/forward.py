@@ -9,7 +9,6 @@ from bench.setup import Setup
 from strataprobe import lm
 from strataprobe.capture import Settings, capture
 from strataprobe.datasets.pairs import read_pairs
-from strataprobe.lm import longest_first
 
 NAME = "capture"
 QUESTION = "What pooling, checks and copying cost beside the forward pass itself (fp32, same sorted batches)."
@@ -51,10 +50,7 @@ def measure(setup: Setup, repeats: int = 4) -> Outcome:
 def sorted_batches(loaded: lm.LoadedLM, texts: list[str], budget: int) -> list[dict[str, torch.Tensor]]:
     """The batches capture forms in one window: rows of texts that begin alike, longest first."""
     tokens = loaded.encode(texts)
-    rows = longest_first(lm.plan_rows(tokens, range(len(tokens)), loaded.sharing_limit))
-    batches = []
-    while rows:
-        size = max(1, budget // rows[0].length)
-        batches.append(lm.batch_rows(loaded, tokens, rows[:size])[0])
-        rows = rows[size:]
-    return batches
+    planned = lm.Batches(loaded, tokens, texts, budget, workers=1).plan(
+        lm.plan_rows(tokens, range(len(tokens)), loaded.sharing_limit)
+    )
+    return [lm.batch_rows(loaded, tokens, rows)[0] for rows in planned]

@@ -34,9 +34,9 @@ def run(job: dict[str, Any]) -> None:
     with cache.open_activations(out / "moral.h5") as acts:
         acts.stack("mean"), acts.stack("mean_rest")
         if len(job["seeds"]) == 1:
-            measure(acts, out, job["seeds"][0], stages, identity)
+            measure_all(acts, out, job["seeds"], stages, identity)
             return
-        # Seeds are jobs of one core each in the workflow; forked, they need not load anything again.
+        # Forked, they need not load anything again.
         fork = multiprocessing.get_context("fork")
         workers = [
             fork.Process(
@@ -55,7 +55,7 @@ def run(job: dict[str, Any]) -> None:
 def measure_all(
     acts: cache.ActivationCache, out: Path, seeds: list[int], stages: dict[str, Any], identity: dict[str, Any]
 ) -> None:
-    """These seeds, one after the other, on one core."""
+    """These seeds, one after the other, on one core: what a seed's job has in the workflow."""
     with threadpool_limits(1):
         for seed in seeds:
             measure(acts, out, seed, stages, identity)

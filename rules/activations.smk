@@ -12,9 +12,14 @@ def made_weights(model, revisions):
     return []
 
 
+def needed_by(members):
+    """The measure whose revisions are all that these datasets are captured at, or None: at every one."""
+    return "levels" if all(DATASETS[name].kind == "control" for name in members) else None
+
+
 for model, entry in RUNNABLE.items():
     for bundle, members in STUDY.bundles(entry).items():
-        revisions, place = revisions_of(model)
+        revisions, place = revisions_of(model, needed_by(members))
 
         rule:
             name:

@@ -110,20 +110,22 @@ def summaries(kind, wildcards):
 
 
 def wholes(kind, wildcards):
-    """Files of a measure without seeds, of all revisions of a (model, dataset)."""
+    """Files of a measure without seeds, of all its revisions of a (model, dataset)."""
     model = MODELS[wildcards.model]
+    measure = next(name for name, places in WHOLE.items() if kind in places)
     return available(
-        LAYOUT.whole(kind, model.name, revision.name, wildcards.dataset) for revision in model.revisions
+        LAYOUT.whole(kind, model.name, revision.name, wildcards.dataset)
+        for revision in model.measured_at(measure)
     )
 
 
-def revisions_of(model):
+def revisions_of(model, measure=None):
     """Revisions that one job goes through, and the wildcards of its log and its benchmark.
 
-    A model made here has them all in one job where a revision costs little beside starting a process.
+    A model made here has all those of a measure in one job where one costs little beside starting a process.
     """
     if MODELS[model].made_here:
-        return [revision.name for revision in MODELS[model].revisions], []
+        return [revision.name for revision in MODELS[model].measured_at(measure)], []
     return ["{revision}"], ["{revision}"]
 
 
@@ -132,14 +134,14 @@ def at_revision(place):
     return " at {wildcards.revision}" if place else ""
 
 
-def caches(model):
+def caches(model, measure=None):
     """Activation caches that one job of a (model, dataset) reads."""
-    return [LAYOUT.activations(model, revision, "{dataset}") for revision in revisions_of(model)[0]]
+    return [LAYOUT.activations(model, revision, "{dataset}") for revision in revisions_of(model, measure)[0]]
 
 
-def identities(model):
+def identities(model, measure=None):
     """Identities of the checkpoints behind `caches`."""
-    return [LAYOUT.identity(model, revision) for revision in revisions_of(model)[0]]
+    return [LAYOUT.identity(model, revision) for revision in revisions_of(model, measure)[0]]
 
 
 def measured(measure):
@@ -168,7 +170,7 @@ def levels_together(wildcards, kind):
     return available(
         LAYOUT.whole(kind, model, revision.name, dataset)
         for model, dataset in measured("levels")
-        for revision in MODELS[model].revisions
+        for revision in MODELS[model].measured_at("levels")
     )
 
 
@@ -309,9 +311,11 @@ def known_paths():
         for revision in model.revisions:
             paths.append(LAYOUT.identity(model.name, revision.name))
             for dataset in model.datasets:
-                paths.append(LAYOUT.activations(model.name, revision.name, dataset))
+                if revision in model.measured_at(needed_by([dataset])):
+                    paths.append(LAYOUT.activations(model.name, revision.name, dataset))
             for kind, dataset in asked:
-                paths += result_paths(kind, model, revision.name, dataset)
+                if revision in model.measured_at(kind):
+                    paths += result_paths(kind, model, revision.name, dataset)
     return paths
 
 

@@ -93,6 +93,11 @@ def figure_revision(spec):
     return spec.revision or MODELS[spec.model].revisions[-1].name
 
 
+def figure_checkpoints(spec, model):
+    """The revisions of a model that a figure of this kind can show."""
+    return MODELS[model].measured_at("levels" if spec.kind in PARTS_OF_LEVELS else None)
+
+
 def figure_names(spec):
     """Whom a title names: a model, or the models where they are few."""
     return figure_models(spec) if len(spec.models or []) < 3 else []
@@ -111,7 +116,7 @@ def figure_settings(name, spec):
     config = STUDY.config
     known = {
         "datasets": list(spec.datasets or []),
-        "models": [[model, MODELS[model].revisions[-1].name] for model in spec.models or []],
+        "models": [[model, figure_checkpoints(spec, model)[-1].name] for model in spec.models or []],
         "pairs": [[MODELS[name].base, name] for name in spec.models or [] if MODELS[name].base],
         "clean_gap": config.recoverability.clean_gap,
         "leak_gap": config.recoverability.leak_gap,
@@ -123,7 +128,8 @@ def figure_settings(name, spec):
     }
     if spec.model is not None:
         entry = MODELS[spec.model]
-        known["checkpoints"] = [[revision.name, revision.step] for revision in entry.revisions]
+        checkpoints = figure_checkpoints(spec, spec.model)
+        known["checkpoints"] = [[revision.name, revision.step] for revision in checkpoints]
         known["revision"] = figure_revision(spec)
         known["seeds"] = list(STUDY.seeds(entry, spec.dataset) if spec.dataset else entry.seeds)
     return {

@@ -10,7 +10,7 @@ def tuned_lenses(model):
     """Of each revision, where the study reads states by them."""
     if "tuned" not in STUDY.config.readout.definitions:
         return []
-    return [LAYOUT.tuned_lens(model, revision) for revision in revisions_of(model)[0]]
+    return [LAYOUT.tuned_lens(model, revision) for revision in revisions_of(model, "levels")[0]]
 
 
 def lens_settings(model):
@@ -40,7 +40,7 @@ def level_files(kind, model):
     """Summaries of one level, dataset by dataset for each revision."""
     return [
         LAYOUT.whole(kind, model, revision, name)
-        for revision in revisions_of(model)[0]
+        for revision in revisions_of(model, "levels")[0]
         for name in STUDY.controls_of(MODELS[model])
     ]
 
@@ -48,14 +48,14 @@ def level_files(kind, model):
 for model, entry in RUNNABLE.items():
     if not STUDY.controls_of(entry) or "levels" not in entry.measures:
         continue
-    revisions, place = revisions_of(model)
+    revisions, place = revisions_of(model, "levels")
     at = at_revision(place)
 
     rule:
         name:
             f"measure_levels_{model}"
         input:
-            identities=identities(model),
+            identities=identities(model, "levels"),
             weights=made_weights(model, revisions),
             tuned=tuned_lenses(model),
             datasets=[path for name in STUDY.controls_of(entry) for path in dataset_sources(name)],
@@ -90,8 +90,8 @@ for model, entry in RUNNABLE.items():
         name:
             f"measure_recoverability_{model}"
         input:
-            activations=caches(model),
-            identities=identities(model),
+            activations=caches(model, "levels"),
+            identities=identities(model, "levels"),
             dataset=control_sources,
         output:
             [LAYOUT.whole("recoverability", model, revision, "{dataset}") for revision in revisions],

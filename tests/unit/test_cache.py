@@ -39,6 +39,15 @@ def test_what_was_written_is_read_back(tmp_path):
         assert acts.n_layers == 3
 
 
+def test_every_layer_is_checked_once(tmp_path):
+    """A property list shared by all layers held one more checksum for each, so the last took 31 to read."""
+    synthetic.write_cache(tmp_path / "a.h5", layers=3, pairs=70, hidden=5)
+    with h5py.File(tmp_path / "a.h5") as file:
+        filters = {name: file[name].id.get_create_plist().get_nfilters() for name in file if name != "items"}
+        assert filters == {"layer_00": 1, "layer_01": 1, "layer_02": 1}
+        assert all(file[name].fletcher32 for name in filters)
+
+
 def test_names_keep_umlauts_and_other_scripts(tmp_path):
     states, labels = synthetic.make_states(layers=1, pairs=1)
     ids, groups = ["größer:positive", "更大:negative"], ["fürsorge", ""]

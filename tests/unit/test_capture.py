@@ -143,7 +143,8 @@ def test_non_finite_states_at_padding_reach_no_mean(value, unshared):
         return spoiled
 
     with lm_room.attached([unshared.blocks[-1].register_forward_hook(spoil)]):
-        spoiled, _ = captured(unshared, batch_tokens=longest * len(TEXTS))
+        # With such a budget a batch more costs more than the padding of all.
+        spoiled, _ = captured(unshared, batch_tokens=16 * longest * len(TEXTS))
     for name, states in clean.items():
         np.testing.assert_allclose(spoiled[name], states, atol=1e-5)
 
@@ -273,7 +274,8 @@ def test_out_of_memory_halves_the_batch_and_goes_on(error, unshared):
 
     with lm_room.attached([unshared.blocks[1].register_forward_pre_hook(little_memory, with_kwargs=True)]):
         small, _ = captured(unshared, batch_tokens=4096)
-    assert sizes[:2] == [6, 3]
+    assert sizes[0] == 6
+    assert sizes[1] <= 3
     assert sum(size for size in sizes if size <= 2) == 6
     for name, states in clean.items():
         np.testing.assert_allclose(small[name], states, atol=1e-5)

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.covariance import ledoit_wolf
 
-from strataprobe.fragility.ceiling import Ceiling
+from strataprobe.fragility.ceiling import Ceiling, spectral_measure
 from tests import synthetic
 
 SIGMA = np.array([0.01, 0.1, 0.5, 1.0, 3.0, 10.0])
@@ -31,6 +31,28 @@ def test_the_ceiling_is_the_formula_with_more_or_fewer_items_than_coordinates(pa
     for layer in range(2):
         expected = [direct(states[layer], labels, sigma) for sigma in SIGMA]
         assert found[layer] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 60])
+@pytest.mark.parametrize("sign", [-1, 0, 1])
+def test_the_components_of_a_vector_are_those_along_the_eigenvectors(size, sign):
+    rng = np.random.default_rng(size)
+    half = rng.normal(size=(size, size))
+    matrix, vector = half @ half.T, rng.normal(size=size)
+    vector[0] = sign * abs(vector[0])
+    values, squares = spectral_measure(matrix, vector)
+    expected, vectors = np.linalg.eigh(matrix)
+    np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(squares, (vectors.T @ vector) ** 2, rtol=1e-6, atol=1e-12)
+
+
+def test_equal_eigenvalues_and_a_vector_of_zeros_have_their_components_too():
+    matrix, vector = np.diag([2.0, 2.0, 5.0, 0.0]), np.array([0.3, -1.2, 0.7, 2.0])
+    values, squares = spectral_measure(matrix, vector)
+    for shift in (0.1, 3.0):
+        direct = vector @ np.linalg.solve(matrix + shift * np.eye(4), vector)
+        assert (squares / (values + shift)).sum() == pytest.approx(direct, rel=1e-12)
+    assert spectral_measure(matrix, np.zeros(4))[1].tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("hidden", [8, 200])

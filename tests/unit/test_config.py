@@ -118,6 +118,15 @@ def test_the_study_of_these_tests_has_no_fault(base):
     assert check(RAW, base=base).study == "mine"
 
 
+def test_a_measure_is_taken_at_the_revisions_the_study_names_in_the_models_order(base):
+    study = Study.load(changed(("models.nano.at", {"levels": ["step0100", "step0000"]})), base=base)
+    for name in ("nano", "nano-p2"):
+        nano = study.models[name]
+        assert [revision.step for revision in nano.measured_at("levels")] == [0, 100]
+        assert nano.measured_at("probes") == nano.measured_at(None) == nano.revisions
+    assert study.models["local"].measured_at("levels") == study.models["local"].revisions
+
+
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
@@ -161,6 +170,10 @@ def test_the_study_of_these_tests_has_no_fault(base):
         ("fragility", {"threshold": float("nan")}, "fragility.threshold: nan is not a number"),
         ("fragility", {"noise_levels": [1.0, 0.3]}, "noise_levels: [1.0, 0.3] must rise from left to right"),
         ("probe", {"test_fraction": 1}, "probe.test_fraction: 1 is not a number between 0 and 1"),
+        ("models.local.at", {"levels": ["ende"]},
+         "models.local.at.levels: 'ende' is not a revision of that model; did you mean 'end'?"),
+        ("models.nano.at", {"levels": ["step0010"]}, "models.nano.at.levels: 'step0010' is not a revision"),
+        ("models.nano.at", {"level": ["step0000"]}, "at.level: unknown key; did you mean 'levels'?"),
         ("models", {}, "models: the study has no model"),
         ("seeds", "[7]", "seeds: '[7]': input should be a valid list"),
     ],

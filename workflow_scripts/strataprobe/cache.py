@@ -112,12 +112,13 @@ def create(
             with h5py.File(place, "w", libver="latest", track_order=True) as file:
                 _write_items(file, ids, labels, groups, pairs)
                 shape = (len(ids), len(positions), hidden_size)
-                # Space is taken at once, in order: windows of any size give the same bytes, and a disk that
-                # is too small is found before the capture instead of at its end.
-                early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-                early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
                 chunks = (min(len(ids), _CHUNK_ITEMS), len(positions), hidden_size)
                 for name in layers:
+                    # Space is taken at once, in order: windows of any size give the same bytes, and a disk
+                    # that is too small is found before the capture instead of at its end. A list a dataset:
+                    # h5py adds the checksum's filter to the one it is given, once more each time.
+                    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
                     file.create_dataset(
                         name,
                         shape,

@@ -47,6 +47,12 @@ def cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
                     f"models.{name}.datasets: {dataset!r} is not among the study's datasets"
                     f"{nearest(str(dataset), list(map(str, datasets)))}"
                 )
+        known = _revisions_of(name, models)
+        for measure, chosen in _mapping(_mapping(entry).get("at")).items():
+            for revision in _sequence(chosen):
+                if isinstance(revision, str) and known and revision not in known:
+                    near = nearest(revision, known)
+                    yield f"models.{name}.at.{measure}: {revision!r} is not a revision of that model{near}"
         if base is not None:
             yield from _missing_directories(name, entry, base)
     names = _expanded_names(models)

@@ -37,11 +37,18 @@ class RevisionEntry(Section):
 Measure = Literal["probes", "fragility", "transfer", "foundations", "controls", "levels"]
 
 
+class MeasuredAt(Section):
+    """Names of the revisions that a measure is taken at: where a checkpoint costs much, a few of them do."""
+
+    levels: Annotated[list[Slug], Distinct] | None = None
+
+
 class ModelEntry(Section):
     """One model, or one training trajectory of it.
 
     `chat`: prompts go through the tokenizer's chat template. `base` is the model of this study that it was
-    tuned from, `family` the name by which related models are left out together (levels paper, 4.1, 4.5).
+    tuned from, `family` the name by which related models are left out together (levels paper, 4.1, 4.5). `at`
+    says which revisions a measure is taken at, where not at all of them.
     """
 
     source: Source
@@ -55,6 +62,7 @@ class ModelEntry(Section):
     chat: bool = False
     base: Slug | None = None
     family: Slug | None = None
+    at: MeasuredAt = Field(default_factory=MeasuredAt)
 
     @model_validator(mode="after")
     def _revisions_fit_the_source(self) -> "ModelEntry":

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Model:
     chat: bool = False
     base: str | None = None
     family: str | None = None
+    at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def made_here(self) -> bool:
@@ -61,6 +62,11 @@ class Model:
     @property
     def steps(self) -> dict[str, int | None]:
         return {revision.name: revision.step for revision in self.revisions}
+
+    def measured_at(self, measure: str | None) -> tuple[Revision, ...]:
+        """The revisions that a measure is taken at, in the model's order: all, or those the study names."""
+        chosen = self.at.get(measure) if measure else None
+        return tuple(revision for revision in self.revisions if chosen is None or revision.name in chosen)
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,7 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
         "chat": entry.chat,
         "base": entry.base,
         "family": entry.family,
+        "at": {measure: tuple(names) for measure, names in entry.at if names is not None},
     }
     if entry.source.pretrain is None:
         revisions = tuple(

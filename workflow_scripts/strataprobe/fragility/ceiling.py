@@ -74,15 +74,49 @@ def _spectrum(states: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nd
     shrinkage = ledoit_wolf_shrinkage(centred, gram)
     floor = shrinkage * (centred**2).sum() / (items * hidden)
     if items < hidden:
-        values, vectors = np.linalg.eigh(gram / items)
-        kept = values > values[-1] * 1e-12
+        values, squares = spectral_measure(gram / items, centred @ difference)
+        kept = values > values.max() * 1e-12
         values = values[kept]
-        along = (vectors[:, kept].T @ (centred @ difference)) / np.sqrt(values * items)
-        rest = max(float(difference @ difference - along @ along), 0.0)
+        squares = squares[kept] / (values * items)
+        rest = max(float(difference @ difference - squares.sum()), 0.0)
     else:
-        values, vectors = np.linalg.eigh(gram / items)
-        values, along = np.maximum(values, 0.0), vectors.T @ difference
+        values, squares = spectral_measure(gram / items, difference)
+        values = np.maximum(values, 0.0)
         rest = 0.0  # the eigenvectors span everything; rounding would be divided by a tiny variance
-    energy = np.concatenate([along**2, [rest]])
+    energy = np.concatenate([squares, [rest]])
     variance = np.concatenate([(1 - shrinkage) * values + floor, [floor]])
     return energy, np.maximum(variance, np.finfo(float).tiny)
+
+
+def spectral_measure(matrix: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of a symmetric matrix, and the square of the vector's component along each eigenvector.
+
+    The matrix is turned so that the vector lies along the first axis, which its tridiagonal form keeps: the
+    components then stand first in the eigenvectors of that form, in half the time of a full decomposition.
+
+    Args:
+        matrix: (n, n) symmetric, float64.
+        vector: (n,).
+
+    Returns:
+        (n,) eigenvalues, rising, and (n,) squares that sum to |vector|^2.
+
+    Source: Golub and Welsch, Calculation of Gauss quadrature rules (1969).
+    """
+    from scipy.linalg import eigh_tridiagonal
+    from scipy.linalg.lapack import dsytrd
+
+    length = np.linalg.norm(vector)
+    mirror = vector.astype(np.float64)
+    mirror[0] += np.copysign(length, mirror[0])
+    size = mirror @ mirror
+    if size > 0:
+        image = matrix @ mirror * (2 / size)
+        image -= mirror * (image @ mirror / size)
+        turned = np.outer(mirror, image)
+        matrix = matrix - turned - turned.T
+    if len(vector) == 1:
+        return matrix[0], np.array([length**2])
+    _, diagonal, beside, _, _ = dsytrd(np.asfortranarray(matrix), lower=1, lwork=64 * len(vector))
+    values, vectors = eigh_tridiagonal(diagonal, beside)
+    return values, (length * vectors[0]) ** 2

@@ -59,7 +59,13 @@ def within_class_projections(weights: np.ndarray, problem: Problem) -> np.ndarra
     covariance S, and adds (A w)'u to a logit: no (d, d) matrix is ever formed.
     """
     labels = problem.labels[problem.train]
-    projected = np.einsum("lnd,ld->ln", problem.train_states, weights, optimize=True)
+    # A layer at a time, since all of them in float64 would fill no processor's cache.
+    projected = np.stack(
+        [
+            states.astype(np.float64) @ weight
+            for states, weight in zip(problem.train_states, weights, strict=True)
+        ]
+    )
     size = np.abs(projected).max(axis=1)
     for label in (-1, 1):
         members = labels == label

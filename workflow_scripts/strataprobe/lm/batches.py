@@ -1,10 +1,13 @@
 """Rows on their way through a model: in batches by a budget of tokens, smaller ones where memory runs out."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from strataprobe.errors import ModelError
@@ -38,26 +41,30 @@ class Batches:
         Raises:
             ModelError: a sequence does not fit into memory by itself.
         """
-        order = longest_first(rows)
+        waiting = deque(self.plan(rows))
+        running: deque[tuple[list[Row], Future[T | None]]] = deque()
         threads = ThreadPoolExecutor(self.workers, initializer=torch.set_num_threads, initargs=(1,))
-        with threads:
-            while order:
-                batches, order = self._next(order)
-                tried = threads.map(lambda chosen: _try(forward, chosen), batches)
-                for chosen, result in zip(batches, tried, strict=True):
-                    if result is None:
-                        order = longest_first([*self._shrink(chosen), *order])
-                    else:
-                        yield chosen, result
+        try:
+            while waiting or running:
+                # One more than there are workers: none waits while the caller looks at a result.
+                while waiting and len(running) <= self.workers:
+                    chosen = waiting.popleft()
+                    running.append((chosen, threads.submit(_try, forward, chosen)))
+                chosen, future = running.popleft()
+                result = future.result()
+                if result is None:
+                    left = [row for batch in waiting for row in batch]
+                    waiting = deque(self.plan([*self._shrink(chosen), *left]))
+                else:
+                    yield chosen, result
+        finally:
+            threads.shutdown(cancel_futures=True)
 
-    def _next(self, order: list[Row]) -> tuple[list[list[Row]], list[Row]]:
-        """A batch for each worker, and the rows that are left."""
-        batches: list[list[Row]] = []
-        while order and len(batches) < self.workers:
-            size = max(1, self.budget // order[0].length)
-            batches.append(order[:size])
-            order = order[size:]
-        return batches, order
+    def plan(self, rows: list[Row]) -> list[list[Row]]:
+        """All batches, longest first, so that memory runs out early or never."""
+        order = longest_first(rows)
+        ends = batch_ends([row.length for row in order], self.budget)
+        return [order[start:end] for start, end in pairwise([0, *ends])]
 
     def _shrink(self, chosen: list[Row]) -> list[Row]:
         """Halve the batch; a row that does not fit by itself is taken apart. Returns what is to be done."""
@@ -76,8 +83,37 @@ class Batches:
 
 
 def longest_first(rows: list[Row]) -> list[Row]:
-    """The order in which rows are run, so that memory runs out early or never."""
+    """Rows by length, those of one length by their first member."""
     return sorted(rows, key=lambda row: (-row.length, row.members))
+
+
+def batch_ends(lengths: Sequence[int], budget: int) -> list[int]:
+    """Where to cut sequences into batches so that as few tokens as can be are computed.
+
+    Args:
+        lengths: of n sequences, longest first, in tokens.
+        budget: padded tokens a batch, at most; a sequence longer than that is a batch by itself.
+
+    Returns:
+        The end of each batch, the last one n. The sum of padded tokens is least, where a batch counts as a
+        sixteenth of the budget beside its tokens: small ones keep no device busy.
+    """
+    longest = np.array(lengths, dtype=np.int64)
+    each = max(1, budget // 16)
+    cost = np.zeros(len(lengths) + 1, dtype=np.int64)
+    begin = np.zeros(len(lengths) + 1, dtype=np.int64)
+    first = 0  # the earliest sequence that can share a batch with this one
+    for end in range(1, len(lengths) + 1):
+        while first < end - 1 and (end - first) * longest[first] > budget:
+            first += 1
+        starts = np.arange(first, end)
+        costs = cost[first:end] + (end - starts) * longest[first:end] + each
+        begin[end] = first + int(costs.argmin())
+        cost[end] = costs.min()
+    ends = [len(lengths)]
+    while begin[ends[-1]]:
+        ends.append(int(begin[ends[-1]]))
+    return ends[::-1] if lengths else []
 
 
 def _try(forward: Callable[[list[Row]], T], chosen: list[Row]) -> T | None:

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import h5py
@@ -85,12 +86,14 @@ class Problem:
             activations_sha256=activations_sha256(cache),
         )
 
-    @property
+    @cached_property
     def train_states(self) -> np.ndarray:
+        """(layers, training items, hidden): a copy, made once, not to be written to."""
         return self.states[:, self.train]
 
-    @property
+    @cached_property
     def test_states(self) -> np.ndarray:
+        """(layers, test items, hidden): a copy, made once, not to be written to."""
         return self.states[:, self.test]
 
 
