@@ -39,16 +39,23 @@ for collection in COLLECTIONS:
         localrule: True
 
 
-include: "rules/checkpoints.smk"
-include: "rules/datasets.smk"
-include: "rules/activations.smk"
-include: "rules/probes.smk"
-include: "rules/published.smk"
-include: "rules/structure.smk"
-include: "rules/readout.smk"
-include: "rules/tables.smk"
-include: "rules/figures.smk"
-include: "rules/paper.smk"
+include: "rules/resolve.smk"
+
+
+# Before it is known which revisions there are, nothing can be planned but asking for them.
+if not RESOLVING:
+
+    include: "rules/checkpoints.smk"
+    include: "rules/datasets.smk"
+    include: "rules/activations.smk"
+    include: "rules/probes.smk"
+    include: "rules/published.smk"
+    include: "rules/structure.smk"
+    include: "rules/readout.smk"
+    include: "rules/concentration.smk"
+    include: "rules/tables.smk"
+    include: "rules/figures.smk"
+    include: "rules/paper.smk"
 
 
 refuse_unknown_targets()

@@ -14,7 +14,8 @@ def made_weights(model, revisions):
 
 def needed_by(members):
     """The measure whose revisions are all that these datasets are captured at, or None: at every one."""
-    return "levels" if all(DATASETS[name].kind == "control" for name in members) else None
+    kind, *others = {DATASETS[name].kind for name in members}
+    return {"control": "levels", "vocabulary": "routing"}.get(kind) if not others else None
 
 
 for model, entry in RUNNABLE.items():

@@ -43,7 +43,10 @@ def revision_settings(model, wildcards):
     """What the config says of one revision, as one sorted dict."""
     entry = MODELS[model]
     revision = next(r for r in entry.revisions if r.name == wildcards.revision)
+    # Said only where there is one, so that a model without a list of its revisions stays as it is.
+    pinned = {"commit": revision.commit} if revision.commit else {}
     return {
+        **pinned,
         "layers": entry.layers,
         "model": model,
         "ref": revision.ref,

@@ -1,6 +1,7 @@
 """Helpers the rules share. No rule stands here, and no measure is computed here."""
 
 import os
+import re
 import sys
 import time
 from functools import partial
@@ -10,9 +11,9 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow_scripts"))
 
 from snakemake.cli import get_argument_parser
 
-from strataprobe.config import Study
+from strataprobe.config import ELSEWHERE, Study
 from strataprobe.errors import StrataprobeError
-from strataprobe.workflow import imports, targets, timing
+from strataprobe.workflow import designs, imports, targets, timing
 
 STARTED = time.time()
 FAILURE_ADVICE = (
@@ -22,16 +23,30 @@ FAILURE_ADVICE = (
 )
 SCRIPTS = Path(os.path.relpath(Path(workflow.basedir) / "workflow_scripts"))
 
+PUBLISHED = os.path.relpath(Path(workflow.basedir) / "resources/published")
+
 CONFIG_FILES = ", ".join(str(path) for path in workflow.overwrite_configfiles) or "config.yaml"
 
+
+def only_resolving():
+    """Whether nothing is asked for but which revisions there are: only then may the list of them be missing."""
+    resolves = re.compile(r"resolve(_.+)?")
+    if not any(map(resolves.fullmatch, sys.argv[1:])):
+        return False
+    wanted = get_argument_parser().parse_known_args(sys.argv[1:])[0].targets
+    return bool(wanted) and all(map(resolves.fullmatch, wanted))
+
+
+RESOLVING = only_resolving()
+
 try:
-    STUDY = Study.load(config, where=CONFIG_FILES, base=Path.cwd())
+    STUDY = Study.load(config, where=CONFIG_FILES, base=Path.cwd(), resolving=RESOLVING)
 except StrataprobeError as error:
     raise WorkflowError(str(error))
 LAYOUT = STUDY.layout
 MODELS = STUDY.models
 # Models whose weights can be run; of the others only results are there.
-RUNNABLE = {name: model for name, model in MODELS.items() if model.kind != "published"}
+RUNNABLE = {name: model for name, model in MODELS.items() if model.kind not in ("published", "predictions")}
 DATASETS = STUDY.config.datasets
 PAIRS = [name for name, entry in DATASETS.items() if entry.kind == "pairs"]
 
@@ -39,7 +54,7 @@ PAIRS = [name for name, entry in DATASETS.items() if entry.kind == "pairs"]
 wildcard_constraints:
     model="|".join(map(re.escape, MODELS)),
     revision="|".join(sorted({re.escape(r.name) for m in MODELS.values() for r in m.revisions})),
-    dataset="|".join(map(re.escape, DATASETS)),
+    dataset="|".join(map(re.escape, [*DATASETS, ELSEWHERE])),
     seed=r"\d+",
 
 
@@ -93,10 +108,22 @@ TABLES_OF = {
     "controls": "controls",
     "levels": "levels",
     "levels_layers": "levels",
+    "routing_cells": "routing",
+    "routing_counts": "routing",
+    "routing_words": "routing",
+    "routing_leakage": "routing",
+    "routing_sensitivity": "routing",
+    "many_class": "many_class",
 }
 
 
-COLLECTION_OF_MEASURE = {"probes": "fragility", "fragility": "fragility", "levels": "levels"}
+COLLECTION_OF_MEASURE = {
+    "probes": "fragility",
+    "fragility": "fragility",
+    "levels": "levels",
+    "routing": "lucky_defaults",
+    "many_class": "lucky_defaults",
+}
 
 
 def summaries(kind, wildcards):
@@ -204,6 +231,7 @@ def dataset_entry(name):
     """How a dataset is read, as one sorted dict."""
     entry = DATASETS[name]
     return {
+        "design": entry.design,
         "fields": entry.fields,
         "kind": entry.kind,
         "name": name,
@@ -215,7 +243,7 @@ def dataset_entry(name):
 def dataset_sources(name):
     """Every file that a dataset is read from."""
     entry = DATASETS[name]
-    return [path for path in (entry.path, entry.prompts, entry.fields) if path is not None]
+    return [path for path in (entry.path, entry.prompts, entry.fields, entry.design) if path is not None]
 
 
 def dataset_file(wildcards):
@@ -304,6 +332,8 @@ def known_paths():
     """Every path this study can make that a person would ask for by name, and the names of its rules."""
     paths = [rule.name for rule in workflow.rules]
     paths += [path for paths in COLLECTIONS.values() for group in paths for path in group]
+    elsewhere = [name for name, model in MODELS.items() if model.kind == "predictions"]
+    paths += [LAYOUT.whole("routing", model, "main", ELSEWHERE) for model in elsewhere]
     for model in RUNNABLE.values():
         asked = [
             (kind, name) for kind in model.measures for owner, name in measured(kind) if owner == model.name
@@ -311,6 +341,8 @@ def known_paths():
         for revision in model.revisions:
             paths.append(LAYOUT.identity(model.name, revision.name))
             for dataset in model.datasets:
+                if DATASETS[dataset].kind == "vocabulary" and ("routing", dataset) not in asked:
+                    continue
                 if revision in model.measured_at(needed_by([dataset])):
                     paths.append(LAYOUT.activations(model.name, revision.name, dataset))
             for kind, dataset in asked:
@@ -320,7 +352,12 @@ def known_paths():
 
 
 # Measures without a file a seed, and where their summaries lie.
-WHOLE = {"transfer": ["transfer"], "levels": ["behavior", "readout", "recoverability"]}
+WHOLE = {
+    "transfer": ["transfer"],
+    "levels": ["behavior", "readout", "recoverability"],
+    "routing": ["routing"],
+    "many_class": ["many_class"],
+}
 
 
 def result_paths(kind, model, revision, dataset):
@@ -333,4 +370,4 @@ def result_paths(kind, model, revision, dataset):
 
 
 # What each collection asks for: filled by the rule files, read when the DAG is built.
-COLLECTIONS = {"datasets": [], "fragility": [], "structure": [], "levels": []}
+COLLECTIONS = {"datasets": [], "fragility": [], "structure": [], "levels": [], "lucky_defaults": []}

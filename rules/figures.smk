@@ -8,6 +8,7 @@ PARTS_OF = {
     "transfer": ["transfer"],
     "foundations": ["foundations"],
     "controls": ["controls"],
+    "many_class": ["many_class"],
 }
 # The settings each kind draws from, besides title and style: what it does not use must not redraw it.
 USES = {
@@ -30,6 +31,18 @@ USES = {
     "order_bias": ["models"],
     "verb_out": ["models", "clean_gap", "leak_gap", "clean_window"],
     "levels_training": ["checkpoints"],
+    "routing_matrix": ["models", "lucky"],
+    "routing_paths": ["models", "coarse_accuracy", "lucky"],
+    "routing_plane": ["models", "coarse_accuracy", "lucky"],
+    "routing_sensitivity": ["models", "lucky"],
+    "many_class": ["models", "coarse_accuracy", "lucky", "sides"],
+}
+# Figures of words put to probes of many classes, likewise.
+PARTS_OF_ROUTING = {
+    "routing_matrix": ["routing_counts", "routing_cells"],
+    "routing_paths": ["routing_cells"],
+    "routing_plane": ["routing_cells"],
+    "routing_sensitivity": ["routing_sensitivity", "routing_cells"],
 }
 # Figures of control items: the tables of every model they show.
 PARTS_OF_LEVELS = {
@@ -43,6 +56,7 @@ PARTS_OF_LEVELS = {
 }
 COLLECTION_OF = {
     **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
+    **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "lucky_defaults"),
     "gates": "datasets",
     "controls": "structure",
     "floors": "structure",
@@ -57,6 +71,7 @@ CATEGORIES = {
     "gates": "Datasets",
     "floors": "Datasets",
     **dict.fromkeys(PARTS_OF_LEVELS, "Three levels"),
+    **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "Lucky defaults"),
     "levels_training": "Over training",
 }
 
@@ -70,6 +85,15 @@ def figure_inputs(spec):
         return over | {
             table: [LAYOUT.table_part(table, model, spec.dataset) for model in figure_models(spec)]
             for table in PARTS_OF_LEVELS[spec.kind]
+        }
+    if spec.kind in PARTS_OF_ROUTING:
+        numbers = f"{PUBLISHED}/lucky_defaults.csv"
+        beside = {"numbers": numbers} if spec.kind == "routing_sensitivity" else {}
+        return beside | {
+            table: [
+                LAYOUT.table_part(table, model, spec.dataset or ELSEWHERE) for model in figure_models(spec)
+            ]
+            for table in PARTS_OF_ROUTING[spec.kind]
         }
     if spec.kind == "gates":
         return {"gates": LAYOUT.table("gates")}
@@ -95,7 +119,23 @@ def figure_revision(spec):
 
 def figure_checkpoints(spec, model):
     """The revisions of a model that a figure of this kind can show."""
-    return MODELS[model].measured_at("levels" if spec.kind in PARTS_OF_LEVELS else None)
+    measures = {
+        **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
+        **dict.fromkeys(PARTS_OF_ROUTING, "routing"),
+        "many_class": "many_class",
+    }
+    return MODELS[model].measured_at(measures.get(spec.kind))
+
+
+def figure_checkpoint(spec, model):
+    """The revision that a figure shows of a model: the one asked for, or the last."""
+    return spec.revision or figure_checkpoints(spec, model)[-1].name if model else None
+
+
+def figure_sides(spec):
+    """How many groups are on either side of the dataset's partition, by its name."""
+    partition = DATASETS[spec.dataset].partition if spec.kind == "many_class" else None
+    return {" | ".join(partition): [len(groups) for groups in partition.values()]} if partition else {}
 
 
 def figure_names(spec):
@@ -116,8 +156,11 @@ def figure_settings(name, spec):
     config = STUDY.config
     known = {
         "datasets": list(spec.datasets or []),
-        "models": [[model, figure_checkpoints(spec, model)[-1].name] for model in spec.models or []],
+        "models": [[model, figure_checkpoint(spec, model)] for model in spec.models or [spec.model]],
         "pairs": [[MODELS[name].base, name] for name in spec.models or [] if MODELS[name].base],
+        "coarse_accuracy": config.concentration.coarse_accuracy,
+        "lucky": config.concentration.lucky,
+        "sides": figure_sides(spec),
         "clean_gap": config.recoverability.clean_gap,
         "leak_gap": config.recoverability.leak_gap,
         "clean_window": config.recoverability.clean_window,

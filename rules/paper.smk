@@ -1,8 +1,5 @@
 """The paper's tables in its own form, the published numbers beside ours."""
 
-PUBLISHED = os.path.relpath(Path(workflow.basedir) / "resources/published")
-
-
 if STUDY.config.paper_tables and paper_inputs():
 
     rule tabulate_paper:
@@ -84,4 +81,51 @@ if STUDY.config.paper_tables and measured("levels"):
 
     COLLECTIONS["levels"].append(
         [LAYOUT.paper_table(name, form) for name in LEVELS_PAPER for form in ("csv", "html")]
+    )
+
+
+LUCKY_PAPER = [f"lucky_table{number}" for number in range(1, 5)]
+
+
+if STUDY.config.paper_tables and measured("routing"):
+
+    rule tabulate_lucky_paper:
+        input:
+            cells=[LAYOUT.table_part("routing_cells", *pair) for pair in measured("routing")],
+            sensitivity=[LAYOUT.table_part("routing_sensitivity", *pair) for pair in measured("routing")],
+            numbers=f"{PUBLISHED}/lucky_defaults.csv",
+        output:
+            **{
+                name if extension == "csv" else f"{name}_page": report(
+                    LAYOUT.paper_table(name, extension),
+                    caption="../report/lucky_table.rst",
+                    category="Tables of the paper",
+                    subcategory="lucky defaults",
+                    labels={"table": name.removeprefix("lucky_table"), "as": form},
+                )
+                for name in LUCKY_PAPER
+                for extension, form in (("html", "page"), ("csv", "long rows"))
+            },
+        log:
+            LAYOUT.log("tabulate_lucky_paper"),
+        benchmark:
+            LAYOUT.benchmark("tabulate_lucky_paper")
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+        params:
+            code=modules("tabulate_lucky_paper"),
+            gate={
+                "hhi": STUDY.config.concentration.hhi,
+                "max_share": STUDY.config.concentration.max_share,
+            },
+        message:
+            "Tables of the lucky-defaults paper"
+        script:
+            "../workflow_scripts/tabulate_lucky_paper.py"
+
+    COLLECTIONS["lucky_defaults"].append(
+        [LAYOUT.paper_table(name, form) for name in LUCKY_PAPER for form in ("csv", "html")]
     )

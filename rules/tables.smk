@@ -131,6 +131,52 @@ rule tabulate_controls:
         "../workflow_scripts/tabulate_controls.py"
 
 
+rule tabulate_many_class:
+    input:
+        summaries=partial(wholes, "many_class"),
+    output:
+        many_class=part("many_class"),
+    log:
+        LAYOUT.log("tabulate_many_class", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_many_class", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_many_class"),
+    script:
+        "../workflow_scripts/tabulate_many_class.py"
+
+
+rule tabulate_routing:
+    input:
+        summaries=partial(wholes, "routing"),
+    output:
+        routing_cells=part("routing_cells"),
+        routing_counts=part("routing_counts"),
+        routing_words=part("routing_words"),
+        routing_leakage=part("routing_leakage"),
+        routing_sensitivity=part("routing_sensitivity"),
+    log:
+        LAYOUT.log("tabulate_routing", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_routing", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+    params:
+        code=modules("tabulate_routing"),
+    message:
+        "Where words go, {wildcards.model} on {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_routing.py"
+
+
 rule tabulate_levels:
     input:
         behavior=partial(wholes, "behavior"),
@@ -162,6 +208,7 @@ rule tabulate_levels_models:
         behavior=partial(levels_together, kind="behavior"),
         readout=partial(levels_together, kind="readout"),
         recoverability=partial(levels_together, kind="recoverability"),
+        numbers=f"{PUBLISHED}/levels.csv",
     output:
         levels_models=LAYOUT.table("levels_models"),
     log:

@@ -1,8 +1,9 @@
 """A model hub on loopback: enough of the real one's HTTP for huggingface_hub to pin and fetch from it.
 
 Repositories lie in a folder as `owner/name/{commit}/...` with `owner/name/refs.json` naming branches
-and tags; `add_revision` makes both. Large files are redirected to a second server, as the real hub
-does, so that tests see whether a login leaves the hub. Faults are put in by `HubServer.fail`.
+and tags; `add_revision` makes both, `add_trajectory` many at once. Large files are redirected to a
+second server, as the real hub does, so that tests see whether a login leaves the hub. Faults are put in
+by `HubServer.fail`.
 """
 
 import hashlib
@@ -10,8 +11,11 @@ import json
 import re
 import shutil
 import socket
+import struct
+import tempfile
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,6 +50,30 @@ def add_revision(root: Path, repo: str, ref: str, files: Path, *, kind: str = "b
     refs[kind][ref] = commit
     listed.write_text(json.dumps(refs))
     return commit
+
+
+def add_trajectory(
+    root: Path, repo: str, refs: Sequence[str], files: Path, *, kind: str = "branches"
+) -> dict[str, str]:
+    """Put a checkpoint into a repository once for each ref, its weights another each time, all of one size.
+
+    Args:
+        root, repo, kind: as `add_revision`.
+        refs: names of the branches or tags.
+        files: folder of the checkpoint; the last bytes of its weights, which are values, are changed.
+
+    Returns:
+        Commit by ref.
+    """
+    commits = {}
+    with tempfile.TemporaryDirectory() as place:
+        changed = Path(shutil.copytree(files, Path(place) / "files"))
+        weights = changed / "model.safetensors"
+        content = weights.read_bytes()
+        for number, ref in enumerate(refs):
+            weights.write_bytes(content[:-4] + struct.pack("<f", number))
+            commits[ref] = add_revision(root, repo, ref, changed, kind=kind)
+    return commits
 
 
 @dataclass
@@ -132,6 +160,8 @@ class HubServer(AbstractContextManager["HubServer"]):
 class _Handler(BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.1"
+    # Headers and body are two writes: without this each answer waits 40 ms for the client to confirm one.
+    disable_nagle_algorithm = True
 
     def log_message(self, *_: object) -> None:
         """Say nothing: the tests count requests instead."""

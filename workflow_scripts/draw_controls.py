@@ -1,12 +1,12 @@
 """Draw what the probes' accuracy rests on at one checkpoint."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import controls, style
 from strataprobe.logs import job_log
 
 
 def main(table, svg, png, *, settings):
-    frame = tables.read_table(table)
+    frame = tabular.read_table(table)
     figure = style.drawn(
         controls.draw,
         frame[frame["revision"] == settings["revision"]],

@@ -1,6 +1,6 @@
 """Draw the gap between recoverability and behaviour, by control type and model."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import deployment_gap, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         deployment_gap.draw,
-        tables.read_parts(parts),
+        tabular.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

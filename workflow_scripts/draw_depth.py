@@ -1,6 +1,6 @@
 """Draw the depth heatmaps: accuracy and critical noise by layer and step."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import depth, style
 from strataprobe.logs import job_log
 
@@ -8,8 +8,8 @@ from strataprobe.logs import job_log
 def main(probing, fragility, svg, png, *, settings):
     figure = style.drawn(
         depth.draw,
-        tables.read_table(probing),
-        tables.read_table(fragility),
+        tabular.read_table(probing),
+        tabular.read_table(fragility),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],

@@ -1,6 +1,6 @@
 """Draw when each dataset's property becomes readable: mean accuracy of several probes on one step axis."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import emergence, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(trajectories, svg, png, *, settings):
     figure = style.drawn(
         emergence.draw,
-        [tables.read_table(path) for path in trajectories],
+        [tabular.read_table(path) for path in trajectories],
         title=settings["title"],
         expected=settings["checkpoints"],
         onset=settings["step_onset"],

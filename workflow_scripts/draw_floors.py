@@ -1,6 +1,6 @@
 """Draw onset step against the height of the lexical floor, a point a dataset."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import floors, style
 from strataprobe.logs import job_log
 
@@ -8,8 +8,8 @@ from strataprobe.logs import job_log
 def main(floor_table, onset_tables, svg, png, *, settings):
     figure = style.drawn(
         floors.draw,
-        tables.read_table(floor_table),
-        tables.read_parts(onset_tables),
+        tabular.read_table(floor_table),
+        tabular.read_parts(onset_tables),
         title=settings["title"],
         last_step=max((step for _, step in settings["checkpoints"] if step is not None), default=None),
         style=settings["style"],

@@ -1,6 +1,6 @@
 """Draw each group by itself: peak accuracy over training, against the peak that chance gives."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import foundations, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(table, svg, png, *, settings):
     figure = style.drawn(
         foundations.draw,
-        tables.read_table(table),
+        tabular.read_table(table),
         title=settings["title"],
         expected=settings["checkpoints"],
         style=settings["style"],

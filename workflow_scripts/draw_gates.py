@@ -1,12 +1,12 @@
 """Draw the gate report: what each dataset's profile promises, and what was found."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import gates, style
 from strataprobe.logs import job_log
 
 
 def main(table, svg, png, *, settings):
-    found = tables.read_table(table)
+    found = tabular.read_table(table)
     chosen = found[found["dataset"].isin(settings["datasets"])]
     style.save(style.drawn(gates.draw, chosen, title=settings["title"], style=settings["style"]), svg, png)
 

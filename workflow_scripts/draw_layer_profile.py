@@ -1,12 +1,12 @@
 """Draw the layer profile of one checkpoint."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import layer_profile, style
 from strataprobe.logs import job_log
 
 
 def main(probing, fragility, scale, svg, png, *, settings):
-    frames = [tables.read_table(path) for path in (probing, fragility, scale)]
+    frames = [tabular.read_table(path) for path in (probing, fragility, scale)]
     figure = style.drawn(
         layer_profile.draw,
         *(frame[frame["revision"] == settings["revision"]] for frame in frames),

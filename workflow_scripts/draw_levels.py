@@ -1,6 +1,6 @@
 """Draw what models deploy, read out and encode, on the same items."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import levels, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         levels.draw,
-        tables.read_parts(parts),
+        tabular.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

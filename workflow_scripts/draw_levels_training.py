@@ -1,6 +1,6 @@
 """Draw when control is encoded, read out and deployed over training."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import levels_training, style
 from strataprobe.logs import job_log
 
@@ -8,8 +8,8 @@ from strataprobe.logs import job_log
 def main(levels, layers, svg, png, *, settings):
     figure = style.drawn(
         levels_training.draw,
-        tables.read_parts(levels),
-        tables.read_parts(layers),
+        tabular.read_parts(levels),
+        tabular.read_parts(layers),
         title=settings["title"],
         expected=settings["checkpoints"],
         style=settings["style"],

@@ -1,6 +1,6 @@
 """Draw the three levels of base and tuned models side by side, and what tuning changed."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import levels_tuning, style
 from strataprobe.logs import job_log
 
@@ -8,8 +8,8 @@ from strataprobe.logs import job_log
 def main(parts, changes, svg, png, *, settings):
     figure = style.drawn(
         levels_tuning.draw,
-        tables.read_parts(parts),
-        tables.read_table(changes),
+        tabular.read_parts(parts),
+        tabular.read_table(changes),
         title=settings["title"],
         pairs=settings["pairs"],
         models=settings["models"],

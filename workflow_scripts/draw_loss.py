@@ -1,6 +1,6 @@
 """Draw the training loss of a model made here."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import loss, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(losses, svg, png, *, settings):
     figure = style.drawn(
         loss.draw,
-        tables.read_table(losses),
+        tabular.read_table(losses),
         title=settings["title"],
         checkpoints=[step for _, step in settings["checkpoints"]],
         style=settings["style"],

@@ -1,6 +1,6 @@
 """Draw accuracy under both orders of the options, and without their bias."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import order_bias, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         order_bias.draw,
-        tables.read_parts(parts),
+        tabular.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

@@ -1,6 +1,6 @@
 """Draw at what depth probes recover, and the LM head reads out, the controller."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import recoverability_depth, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         recoverability_depth.draw,
-        tables.read_parts(parts),
+        tabular.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         style=settings["style"],

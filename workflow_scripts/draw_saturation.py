@@ -1,6 +1,6 @@
 """Draw the saturation figure: accuracy flattens, critical noise does not."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import saturation, style
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(trajectory, svg, png, *, settings):
     figure = style.drawn(
         saturation.draw,
-        tables.read_table(trajectory),
+        tabular.read_table(trajectory),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],

@@ -1,6 +1,6 @@
 """Draw the scale figure: what activation size does to critical noise."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import scale, style
 from strataprobe.logs import job_log
 
@@ -8,8 +8,8 @@ from strataprobe.logs import job_log
 def main(scale_table, fragility, svg, png, *, settings):
     figure = style.drawn(
         scale.draw,
-        tables.read_table(scale_table),
-        tables.read_table(fragility),
+        tabular.read_table(scale_table),
+        tabular.read_table(fragility),
         title=settings["title"],
         expected=settings["checkpoints"],
         seeds=settings["seeds"],

@@ -1,6 +1,6 @@
 """Draw transfer to a group left out, and lift over the lexical floor, over training."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import style, transfer
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(table, svg, png, *, settings):
     figure = style.drawn(
         transfer.draw,
-        tables.read_table(table),
+        tabular.read_table(table),
         title=settings["title"],
         expected=settings["checkpoints"],
         singled_out=settings["singled_out"],

@@ -1,6 +1,6 @@
 """Draw what is lost on verbs that the probe has not seen, by depth and model."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.figures import style, verb_out
 from strataprobe.logs import job_log
 
@@ -8,7 +8,7 @@ from strataprobe.logs import job_log
 def main(parts, svg, png, *, settings):
     figure = style.drawn(
         verb_out.draw,
-        tables.read_parts(parts),
+        tabular.read_parts(parts),
         title=settings["title"],
         models=settings["models"],
         clean_gap=settings["clean_gap"],

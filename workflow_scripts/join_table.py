@@ -1,11 +1,11 @@
 """One table from its parts."""
 
-from strataprobe import tables
+from strataprobe import tabular
 from strataprobe.logs import job_log
 
 
 def main(parts, table):
-    tables.concatenate(parts, table)
+    tabular.concatenate(parts, table)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ def main(settings, identity):
         revision=settings["revision"],
         step=settings["step"],
         layers=settings["layers"],
+        commit=settings.get("commit"),
     )
     files.write_json(identity, pinned)
 

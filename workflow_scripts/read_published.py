@@ -1,12 +1,13 @@
 """Read published result files into the summaries that tables and figures take."""
 
-from strataprobe import files, published
+from strataprobe import files
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.logs import job_log
+from strataprobe.published.files import read_directory
 
 
 def main(outputs, *, directory, model, dataset, seed, revisions, layers):
-    found = published.read_directory(directory, dataset=dataset, model=model, seed=seed)
+    found = read_directory(directory, dataset=dataset, model=model, seed=seed)
     read = {"probes": found.probing, "fragility": found.fragility}
     by_revision = {kind: {summary["revision"]: summary for summary in read[kind]} for kind in outputs}
     faults = [

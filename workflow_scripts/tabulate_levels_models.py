@@ -2,11 +2,13 @@
 
 from strataprobe import files, tables
 from strataprobe.logs import job_log
+from strataprobe.published import read_numbers
 
 
-def main(behavior, readout, recoverability, out, *, models, settings):
+def main(behavior, readout, recoverability, out, *, models, settings, numbers=None):
     summaries = [[files.read_json(path) for path in paths] for paths in (behavior, readout, recoverability)]
-    rows = tables.levels_models_rows(*summaries, models, settings)
+    published = None if numbers is None else read_numbers([numbers])
+    rows = tables.levels_models_rows(*summaries, models, settings, published)
     tables.write_csv(out, rows, tables.COLUMNS["levels_models"])
 
 
@@ -19,4 +21,5 @@ if __name__ == "__main__":
             snakemake.output.levels_models,
             models=snakemake.params.models,
             settings=snakemake.params.levels,
+            numbers=snakemake.input.numbers,
         )

@@ -153,7 +153,7 @@ def test_a_measure_is_taken_at_the_revisions_the_study_names_in_the_models_order
         ("models.local.source", {"local": {"directory": "weights"}},
          "models.local: source.local.directory: 'weights' is one folder for 2 revisions"),
         ("models.local.source", {},
-         "source: needs exactly one of pretrain, wheel, local, hub, published; has"),
+         "source: needs exactly one of pretrain, wheel, local, hub, published, predictions; has"),
         ("models.local.source.hub", {"repo": "a/b"}, "has local and hub"),
         ("models.local.source", {"hub": {"repo": "no-owner"}}, "models.local.source.hub.repo: 'no-owner'"),
         ("models.local.datasets", ["ovn"],

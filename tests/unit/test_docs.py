@@ -201,7 +201,13 @@ def test_every_place_of_the_layout_is_listed():
             places.measure(kind, model, revision, dataset, seed, "summary.json")
             for kind in ("probes", "fragility", "foundations", "controls")
         ),
-        places.whole("transfer", model, revision, dataset),
+        *(
+            places.whole(kind, model, revision, dataset)
+            for kind in ("transfer", "behavior", "readout", "recoverability", "routing", "many_class")
+        ),
+        places.scores(model, revision, dataset),
+        places.predictions(model, revision, dataset),
+        places.tuned_lens(model, revision),
         places.gates(dataset),
         places.floors(dataset),
         places.measure("probes", model, revision, dataset, seed, "weights.h5"),

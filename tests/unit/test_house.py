@@ -1,6 +1,8 @@
 """What holds the house together: pinned environments, the shipped set's gates, no foreign code run."""
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import yaml
 
 from strataprobe.datasets.gates import check
 from strataprobe.datasets.pairs import read_pairs
+from strataprobe.workflow.imports import script_files
 
 ROOT = Path(__file__).parents[2]
 PINNED = dict(
@@ -23,6 +26,49 @@ def test_conda_environments_pin_what_requirements_pin(path) -> None:
     listed = yaml.safe_load(path.read_text())["dependencies"][-1]["pip"]
     assert listed
     assert dict(entry.split("==") for entry in listed).items() <= PINNED.items()
+
+
+# Packages that come with another that an environment names, and modules whose package has another name.
+COMES_WITH = {"pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}
+PACKAGE = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
+
+
+def scripts_by_environment() -> list[tuple[str, str]]:
+    """(environment, script) of every rule; a rule of many kinds counts with each kind's script."""
+    found = set()
+    for rules in (ROOT / "rules").glob("*.smk"):
+        for rule in re.split(r"\n\s*rule\b", rules.read_text()):
+            environment = re.search(r"envs/(\w+)\.yaml", rule)
+            script = re.search(r"workflow_scripts/([\w{}.]+)\.py", rule)
+            if environment and script:
+                glob = re.sub(r"\{.*?\}", "*", script[1]) + ".py"
+                own = (ROOT / "workflow_scripts").glob(glob)
+                found |= {(environment[1], path.stem) for path in own}
+    return sorted(found)
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of the modules that a file imports from elsewhere."""
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {
+        node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    }
+    top = {name.split(".")[0] for name in names}
+    return {name for name in top if name not in sys.stdlib_module_names and name != "strataprobe"}
+
+
+@pytest.mark.parametrize(("environment", "script"), scripts_by_environment())
+def test_an_environment_has_all_that_its_scripts_import(environment, script) -> None:
+    """Under --sdm conda nothing else is there."""
+    text = (ROOT / f"envs/{environment}.yaml").read_text()
+    there = {entry.split("==")[0] for entry in yaml.safe_load(text)["dependencies"][-1]["pip"]}
+    needed = set().union(*map(imported, script_files(ROOT / f"workflow_scripts/{script}.py")))
+    assert {PACKAGE.get(name, COMES_WITH.get(name, name)) for name in needed} - there == set()
 
 
 def test_every_requirement_is_pinned() -> None:

@@ -15,6 +15,7 @@ from tests import levels_paper as paper
 from tests.unit.test_published import FOLDER
 
 SETTINGS = {"bootstrap": 40, "conventions": "default", "seed": 3}
+COMPARED = "readout code; coding paper, seed 1729"
 
 
 def one(rows: list[dict], **equal) -> dict:
@@ -35,7 +36,8 @@ def of_the_paper(numbers):
     models = [
         {"name": name, "family": paper.FAMILIES[name], "base": paper.BASES.get(name)} for name in paper.MODELS
     ]
-    return tables.levels_models_rows(*map(list, each), models, paper.SETTINGS)
+    settings = paper.SETTINGS | {"bootstrap": 20}
+    return tables.levels_models_rows(*map(list, each), models, settings, numbers)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_surplus_over_conditions_is_the_printed_mean_and_never_negative(of_the_p
     printed = numbers.look_up(paper="levels", quantity="surplus_mean")
     row = one(of_the_paper, quantity="mean_surplus")
     assert f"{row['value']:.3f}" == printed.printed
-    assert row["note"] == f"{printed.n} conditions"
+    assert row["note"] == f"{printed.n} conditions; {COMPARED}"
     assert one(of_the_paper, quantity="negative_surplus")["value"] == 0
     assert one(of_the_paper, quantity="least_surplus")["model"] == "gemma-4-e4b-base"
 
@@ -74,7 +76,7 @@ def test_cells_out_of_order_are_those_that_table_5_shows(of_the_paper):
     assert row["value"] == 8
     assert row["note"].startswith("of 21; qwen3-0.6b-base zh; qwen3-0.6b-instruct en; ")
     row = one(of_the_paper, quantity="broken_cells")
-    assert (row["value"], row["note"]) == (1, "of 21; gemma-4-e4b-base de")
+    assert (row["value"], row["note"]) == (1, f"of 21; gemma-4-e4b-base de; {COMPARED}")
 
 
 @pytest.mark.parametrize("place", ["section 4.2", "section 4.5"])
@@ -167,7 +169,7 @@ def test_the_least_surplus_and_the_widths_name_their_cells(measured):
         for task in ("qa", "paraphrase")
     }
     least = min(each, key=each.get)
-    assert (found["least_surplus"].model, found["least_surplus"].note) == least
+    assert (found["least_surplus"].model, found["least_surplus"].said) == least
     assert found["mean_surplus"].estimate.value == pytest.approx(sum(each.values()) / 6)
     assert found["negative_surplus"].estimate.value == sum(value < 0 for value in each.values())
     widths = {}
@@ -198,3 +200,19 @@ def test_a_model_stands_at_its_last_checkpoint():
         value = Measured(read_checkpoint(*late), SETTINGS)
         expected = np.mean([levels.surplus(value, "all", task)[0] for task in ("qa", "paraphrase")])
         assert one(rows, quantity="mean_surplus")["value"] == pytest.approx(expected)
+
+
+def test_the_range_over_families_is_of_what_is_left_and_of_every_replicate_anew(measured):
+    found = {q.name: q for q in levels.over_models(measured, [])}
+    drawn = [own.mean_behavior("all") for own in measured.values()]
+    left = np.array([(sum(drawn) - own) / 2 for own in drawn])
+    for end, over in (("least", np.min), ("most", np.max)):
+        one = found[f"leave_family_out_{end}:mean_behavior"]
+        rows = over(left, axis=0)
+        expected = (rows[0], *np.percentile(rows[1:], [2.5, 97.5]))
+        assert (one.estimate.value, one.estimate.low, one.estimate.high) == pytest.approx(expected)
+        assert one.other == list(measured)[[*left[:, 0]].index(rows[0])]
+        assert one.note == "of 3 families"
+    assert "leave_family_out_least:mean_behavior" not in {
+        q.name for q in levels.over_models(measured, [{"name": name, "family": "x"} for name in measured])
+    }

@@ -4,7 +4,8 @@ import csv
 import json
 
 import tabulate_paper
-from strataprobe import published, tables
+from strataprobe import tables
+from strataprobe.published.files import read_directory
 from tests.unit.test_published_files import fragility_file, probe_file
 
 NUMBERS = """paper,place,model,revision,step,dataset,quantity,group,layer,value,spread,n,unit,status,note
@@ -26,7 +27,7 @@ def trajectory(folder):
         at.mkdir(parents=True)
         (at / "p.json").write_text(json.dumps(probe_file(step, (0.5, (6 + place) / 10, (7 + place) / 10))))
         (at / "f.json").write_text(json.dumps(fragility_file(step)))
-    found = published.read_directory(folder / "files", dataset="moral", model="paper", seed=42)
+    found = read_directory(folder / "files", dataset="moral", model="paper", seed=42)
     rows = tables.trajectory_rows(found.probing, found.fragility)
     tables.write_csv(folder / "trajectory.csv", rows, tables.COLUMNS["trajectory"])
     return folder / "trajectory.csv"

@@ -11,7 +11,8 @@ import pytest
 
 from strataprobe import onsets
 from strataprobe.errors import StrataprobeError
-from strataprobe.published import COLUMNS, paper_tables, read_curves, read_numbers
+from strataprobe.published import COLUMNS, paper_tables, read_numbers
+from strataprobe.published.curves import read_curves
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "resources/published"

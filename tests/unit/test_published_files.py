@@ -11,7 +11,9 @@ import pytest
 from strataprobe import tables
 from strataprobe.errors import StrataprobeError
 from strataprobe.files import canonical_json
-from strataprobe.published import paper_tables, read_curves, read_directory, read_numbers
+from strataprobe.published import paper_tables, read_numbers
+from strataprobe.published.curves import read_curves
+from strataprobe.published.files import read_directory
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared/reference/deepsteer"

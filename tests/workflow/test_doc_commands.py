@@ -1,5 +1,6 @@
 """Every command of the README and the docs, run on a finished study."""
 
+import csv
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.trees import PROJECT
+from tests.workflow.trees import PROJECT, Tree
 
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 # These would run the tests in themselves, or take longer than all tests together: make says what it would do.
@@ -57,3 +58,27 @@ def test_a_documented_command_does_what_it_says(command, study, environment) -> 
 
 def test_the_readme_begins_with_the_two_commands() -> None:
     assert list(commands())[:2] == ["make run", "make test"]
+
+
+def test_the_worked_example_of_predictions_made_elsewhere_gives_what_the_page_says(tmp_path) -> None:
+    """The csv, the study and the command stand in docs/adding.md; so does the verdict."""
+    page = (PROJECT / "docs/adding.md").read_text(encoding="utf-8")
+    section = page.split("## Predictions made elsewhere")[1].split("\n## ")[0]
+    table, study, command = (
+        re.search(rf"```{kind}\n(.*?)```", section, re.DOTALL)[1] for kind in ("csv", "yaml", "text")
+    )
+    tree = Tree.new(tmp_path / "tree")
+    for name, text in (("data/tongues.csv", table), ("studies/tongues.yaml", study)):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text(text, encoding="utf-8")
+    words = command.split()
+    assert words[0] == "snakemake"
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=tree.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    root = tree / "results/studies/tongues"
+    (row,) = csv.DictReader((root / "tables/routing_cells.csv").read_text().splitlines())
+    assert (row["verdict"], row["coarse_accuracy"], row["p_top_min"]) == ("lucky default", "1", "1")
+    assert f"{float(row['relabelling_p']):.3f}" in section
+    assert {path.name for path in (root / "figures").glob("*.svg")} == {"plane.svg", "matrix.svg"}

@@ -188,6 +188,11 @@ class ActivationCache:
         self._stacks: dict[str, np.ndarray] = {}
 
     @property
+    def blocks(self) -> list[int]:
+        """Numbers of the stored blocks, in the order of `stack`: all, or those that were asked for."""
+        return [int(name.removeprefix("layer_")) for name in self.layers if name != "embed"]
+
+    @property
     def n_layers(self) -> int:
         """Number of blocks stored (the embedding is not one)."""
         return sum(name != "embed" for name in self.layers)

@@ -76,6 +76,10 @@ class Layout:
         """The file of a measure that needs no seed: `kind` is "transfer", ..."""
         return f"{self.root}/{kind}/{model}/{revision}/{dataset}/summary.json"
 
+    def predictions(self, model: str, revision: str, dataset: str) -> str:
+        """Every prediction behind the cells of a routing study."""
+        return f"{self.root}/routing/{model}/{revision}/{dataset}/predictions.h5"
+
     def scores(self, model: str, revision: str, dataset: str) -> str:
         """Every score that the behaviour on control items rests on, a row a candidate."""
         return f"{self.root}/behavior/{model}/{revision}/{dataset}/items.csv"

@@ -10,6 +10,7 @@ from strataprobe.capture.pooling import MEAN, MEAN_REST
 from strataprobe.capture.windows import Settings, capture
 from strataprobe.datasets.control import ControlDataset
 from strataprobe.datasets.pairs import PairsDataset
+from strataprobe.datasets.vocabulary import VocabularyDataset
 from strataprobe.lm import LoadedLM
 from strataprobe.provenance import provenance
 
@@ -62,7 +63,10 @@ def capture_dataset(
 
 
 def capture_provenance(
-    lm: LoadedLM, dataset: PairsDataset | ControlDataset, identity: dict[str, Any], settings: Settings
+    lm: LoadedLM,
+    dataset: PairsDataset | ControlDataset | VocabularyDataset,
+    identity: dict[str, Any],
+    settings: Settings,
 ) -> dict[str, Any]:
     """What a cache belongs to: when any of it changes, the cache is stale.
 

@@ -9,12 +9,18 @@ from strataprobe.capture.pooling import LAST, MEAN, MEAN_REST
 from strataprobe.errors import ModelError, listing
 from strataprobe.lm import LoadedLM, overlapping
 
-Spans = Mapping[str, Sequence[tuple[int, int]]]
+Spans = Mapping[str, Sequence[tuple[int, int] | None]]
+
+NOWHERE = -1
+"""The place of an anchor that a text has not."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """What is asked of the model: tokens of each text, and for each named token its place, (texts, named)."""
+    """What is asked of the model: tokens of each text, and for each named token its place, (texts, named).
+
+    A place is `NOWHERE` where a text has no such anchor.
+    """
 
     ids: Sequence[str]
     tokens: list[list[int]]
@@ -37,6 +43,9 @@ def prepare(
         if MEAN_REST in positions and len(sequence) < 2:
             faults.append(f"{ids[i]}: has a single token, so nothing is left for mean_rest without the first")
         for column, name in enumerate(named):
+            if name != LAST and spans[name][i] is None:
+                places[i, column] = NOWHERE
+                continue
             found = [len(sequence) - 1] if name == LAST else overlapping(offsets[i], *spans[name][i])
             if found:
                 places[i, column] = found[-1]

@@ -23,11 +23,12 @@ def pooling_weights(
         width: columns of the batch.
         positions: p names.
         places: (texts, named) for the names other than mean and mean_rest, in their order: which of the
-            text's own tokens it is, counted from its first. Texts are in the order of the rows.
+            text's own tokens it is, counted from its first; below 0 where the text has none. Texts are in
+            the order of the rows.
 
     Returns:
-        (rows, texts a row at most x p, width) float32. Each text's p rows sum to 1; a row that holds fewer
-        texts than another ends in zeros.
+        (rows, texts a row at most x p, width) float32. Each text's p rows sum to 1, or to 0 where it has
+        no such token; a row that holds fewer texts than another ends in zeros.
     """
     most = max(map(len, columns))
     weights = np.zeros((len(columns), most, len(positions), width), dtype=np.float32)
@@ -36,7 +37,11 @@ def pooling_weights(
         for member, own in enumerate(members):
             named = iter(next(texts))
             for position, name in enumerate(positions):
-                chosen = own if name == MEAN else own[1:] if name == MEAN_REST else own[[next(named)]]
+                if name in (MEAN, MEAN_REST):
+                    chosen = own[int(name == MEAN_REST) :]
+                else:
+                    place = next(named)
+                    chosen = own[[place]] if place >= 0 else own[:0]
                 weights[row, member, position, chosen] = 1 / max(1, len(chosen))
     return weights.reshape(len(columns), most * len(positions), width)
 

@@ -88,12 +88,17 @@ def capture(
             knows, or settings that are not the loaded model's; while running, for states that are not
             finite (layer, texts, dtype and remedy) or a text that does not fit into memory alone.
     """
-    _check_settings(lm, settings)
+    check_settings(lm, settings)
     items = prepare(lm, texts, ids, tuple(positions), anchors or {})
     return _windows(lm, items, settings, progress or (lambda _count: None))
 
 
-def _check_settings(lm: LoadedLM, settings: Settings) -> None:
+def check_settings(lm: LoadedLM, settings: Settings) -> None:
+    """Refuse settings that are not the loaded model's.
+
+    Raises:
+        ModelError: names all that differ.
+    """
     faults = []
     if settings.dtype != lm.dtype:
         faults.append(f"dtype is {settings.dtype}, but the model was loaded as {lm.dtype}")

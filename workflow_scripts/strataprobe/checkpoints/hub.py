@@ -54,6 +54,7 @@ def pin(
     revision: str | None = None,
     step: int | None = None,
     layers: int | None = None,
+    commit: str | None = None,
     endpoint: str | None = None,
 ) -> dict[str, Any]:
     """Pin a branch, tag or commit of a hub repository to its commit, without fetching its weights.
@@ -65,6 +66,7 @@ def pin(
         ref: branch, tag or commit.
         model, revision, step: what the study calls it; `repo` and `ref` where they are not given.
         layers: number of blocks the study says it has; None leaves it unchecked.
+        commit: what the list of the model's revisions says the ref is; None leaves it unchecked.
         endpoint: the hub to ask instead of the configured one.
 
     Returns:
@@ -72,10 +74,15 @@ def pin(
 
     Raises:
         CheckpointError: no such repository or ref (names the nearest refs), access refused, no
-            connection, no safetensors, or a shape other than the study's.
+            connection, no safetensors, a shape other than the study's, or a ref that has moved.
     """
     place = f"{repo} at {ref!r}"
-    info = _ask(lambda: _repository(repo, ref, endpoint), repo, ref, endpoint, WAITS)
+    info = describe(repo, ref, endpoint=endpoint)
+    if commit is not None and info.sha != commit:
+        raise CheckpointError(
+            f"hub repository {place}: it was {commit} when its revisions were listed, and is {info.sha} now. "
+            "To follow it: snakemake --cores 1 resolve. To stay: give that commit as the revision's ref"
+        )
     siblings = {entry.rfilename: entry for entry in info.siblings or [] if "/" not in entry.rfilename}
     faults = missing_files(siblings)
     if faults:
@@ -105,6 +112,31 @@ def pin(
         **fingerprints(checksums),
         **shape,
     }
+
+
+def refs(repo: str, *, endpoint: str | None = None) -> dict[str, str]:
+    """Commit of every branch and tag of a repository, by its name; a branch hides a tag of that name.
+
+    Raises:
+        CheckpointError: no such repository, access refused, or no connection.
+    """
+
+    def listed() -> dict[str, str]:
+        from huggingface_hub import HfApi
+
+        found = HfApi(endpoint=endpoint).list_repo_refs(repo)
+        return {entry.name: entry.target_commit for entry in [*found.tags, *found.branches]}
+
+    return _ask(listed, repo, None, endpoint, WAITS)
+
+
+def describe(repo: str, ref: str, *, endpoint: str | None = None) -> "ModelInfo":
+    """What the hub says of a branch, tag or commit: its commit, and its files with size and checksum.
+
+    Raises:
+        CheckpointError: as `pin`.
+    """
+    return _ask(lambda: _repository(repo, ref, endpoint), repo, ref, endpoint, WAITS)
 
 
 def fetch(repo: str, commit: str, *, files: Sequence[str] | None = None, endpoint: str | None = None) -> Path:
@@ -172,7 +204,9 @@ def _json(path: Path, place: str) -> dict[str, Any]:
     return content
 
 
-def _ask(question: Callable[[], T], repo: str, ref: str, endpoint: str | None, waits: Sequence[float]) -> T:
+def _ask(
+    question: Callable[[], T], repo: str, ref: str | None, endpoint: str | None, waits: Sequence[float]
+) -> T:
     """Ask the hub, again after a while when it is busy, and turn its refusals into our words."""
     _keep_urls_out_of_the_log()
     for wait in (*waits, None):
@@ -250,13 +284,13 @@ def _asked_to_wait(error: Exception) -> float:
     return 0.0
 
 
-def _refusal(error: Exception, repo: str, ref: str, endpoint: str | None) -> str:
+def _refusal(error: Exception, repo: str, ref: str | None, endpoint: str | None) -> str:
     """Why the hub did not give it and what to do, free of headers and hence of tokens."""
     from huggingface_hub import errors
 
-    place = f"hub repository {repo} at {ref!r}"
+    place = f"hub repository {repo}" if ref is None else f"hub repository {repo} at {ref!r}"
     causes = _causes(error)
-    if any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
+    if ref is not None and any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
         return f"{place}: there is no such branch, tag or commit. {_nearest(repo, ref, endpoint)}"
     status = next((code for cause in causes if (code := _status(cause)) is not None), None)
     known = _known_reason(causes, status)

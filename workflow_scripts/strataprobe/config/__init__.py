@@ -2,6 +2,6 @@
 
 from strataprobe.config.faults import check
 from strataprobe.config.models import StudyConfig
-from strataprobe.config.study import Model, Revision, Study
+from strataprobe.config.study import ELSEWHERE, Model, Revision, Study
 
-__all__ = ["Model", "Revision", "Study", "StudyConfig", "check"]
+__all__ = ["ELSEWHERE", "Model", "Revision", "Study", "StudyConfig", "check"]

@@ -152,6 +152,37 @@ class Levels(Section):
     seed: Whole = 1729
 
 
+class Routing(Section):
+    """Probes of many classes, and what they make of words or groups never seen (lucky-defaults paper, 4)."""
+
+    C: Positive = 1.0
+    tolerance: Positive = 1e-4
+    max_iterations: Count = 5000
+    folds: Annotated[int, Field(ge=2)] = 5
+    seed: Whole = 1729
+
+
+class Concentration(Section):
+    """The gate of the lucky-defaults diagnostic (section 3), and the resampling behind its intervals."""
+
+    property_accuracy: Fraction = 0.65
+    coarse_accuracy: Fraction = 0.65
+    hhi: Fraction = 0.70
+    max_share: Fraction = 0.85
+    side_mass: Annotated[list[Fraction], Field(min_length=2, max_length=2)] = Field(default=[0.20, 0.80])
+    lucky: Fraction = 0.95
+    sensitivity: Annotated[list[Fraction], Distinct] = Field(
+        default=[0.99, 0.95, 0.90, 0.85, 0.80, 0.70, 0.60]
+    )
+    bootstrap: Count = 10_000
+
+    @model_validator(mode="after")
+    def _low_to_high(self) -> "Concentration":
+        if self.side_mass[0] >= self.side_mass[1]:
+            raise ValueError(f"side_mass: {self.side_mass} must be the least, then the greatest share")
+        return self
+
+
 class DecisionRule(Section):
     """Is a fall of mean critical noise between two checkpoints more than what seeds differ by?
 

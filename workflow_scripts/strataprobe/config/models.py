@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from strataprobe.config.fields import Count, Distinct, Dtype, Fraction, Section, Slug, Whole
 from strataprobe.config.measures import (
     Capture,
+    Concentration,
     Controls,
     DecisionRule,
     Floors,
@@ -16,31 +17,24 @@ from strataprobe.config.measures import (
     Probe,
     Readout,
     Recoverability,
+    Routing,
     Transfer,
     TunedLens,
 )
+from strataprobe.config.revisions import Downloads, Revisions
 from strataprobe.config.sources import Source
 
-
-def _revision(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-class RevisionEntry(Section):
-    """One checkpoint. A bare text is short for {name: text}; `ref` is what the source calls it."""
-
-    name: Slug
-    ref: str | None = None
-    step: Whole | None = None
-
-
-Measure = Literal["probes", "fragility", "transfer", "foundations", "controls", "levels"]
+Measure = Literal[
+    "probes", "fragility", "transfer", "foundations", "controls", "many_class", "levels", "routing"
+]
 
 
 class MeasuredAt(Section):
     """Names of the revisions that a measure is taken at: where a checkpoint costs much, a few of them do."""
 
     levels: Annotated[list[Slug], Distinct] | None = None
+    routing: Annotated[list[Slug], Distinct] | None = None
+    many_class: Annotated[list[Slug], Distinct] | None = None
 
 
 class ModelEntry(Section):
@@ -48,12 +42,13 @@ class ModelEntry(Section):
 
     `chat`: prompts go through the tokenizer's chat template. `base` is the model of this study that it was
     tuned from, `family` the name by which related models are left out together (levels paper, 4.1, 4.5). `at`
-    says which revisions a measure is taken at, where not at all of them.
+    says which revisions a measure is taken at, where not at all of them. `vocabulary_layers` are the blocks
+    at which words are read (lucky-defaults paper, section 4).
     """
 
     source: Source
-    layers: Count
-    revisions: list[Annotated[RevisionEntry, BeforeValidator(_revision)]] | None = None
+    layers: Count | None = None
+    revisions: Revisions | None = None
     dtype: Dtype = "float32"
     datasets: Annotated[list[Slug], Distinct] | None = None
     seeds: Annotated[list[Whole], Distinct] | None = None
@@ -63,14 +58,20 @@ class ModelEntry(Section):
     base: Slug | None = None
     family: Slug | None = None
     at: MeasuredAt = Field(default_factory=MeasuredAt)
+    vocabulary_layers: Annotated[list[Whole], Distinct] | None = None
 
     @model_validator(mode="after")
     def _revisions_fit_the_source(self) -> "ModelEntry":
+        if self.source.predictions is not None:
+            return self._of_predictions_alone()
         if self.source.pretrain is not None:
             if self.revisions is not None:
                 raise ValueError("revisions of a pretrain model follow from its checkpoints; leave them out")
         elif not self.revisions:
             raise ValueError("needs revisions: a list with at least one, such as [main]")
+        elif not isinstance(self.revisions, list):
+            if self.source.hub is None:
+                raise ValueError("revisions: only a hub lists what it has; give a list, such as [step1000]")
         else:
             names = [revision.name for revision in self.revisions]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -79,6 +80,15 @@ class ModelEntry(Section):
             self._refuse_twins(len(names))
         if self.source.published is not None:
             self._of_one_dataset_and_seed()
+        return self
+
+    def _of_predictions_alone(self) -> "ModelEntry":
+        """Predictions made elsewhere say nothing of a checkpoint."""
+        given = {"source"} ^ {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if given:
+            raise ValueError(
+                f"{', '.join(sorted(given))}: a file of predictions has none; leave out all but source"
+            )
         return self
 
     def _of_one_dataset_and_seed(self) -> None:
@@ -113,14 +123,17 @@ class DatasetEntry(Section):
     `profile` is what the gate report asks of it, with `thresholds` by gate, and the lists of words some
     profiles need. `seeds` are instead of the model's; of the model's measures only `measures` are taken.
     Control items (`kind: control`) have `prompts`, a file of frames by language, and may have further
-    `fields` in a second file. A dataset that `tests` another is no probing task of its own: the other's
-    probes are tried on it (a paraphrase has its original's id).
+    `fields` in a second file. A vocabulary has its `design`, a file. `partition` puts the groups of pairs on
+    two sides, for the probe of many classes. A dataset that `tests` another is no probing task of its own:
+    the other's probes are tried on it (a paraphrase has its original's id).
     """
 
     path: str
-    kind: Literal["pairs", "control"] = "pairs"
+    kind: Literal["pairs", "control", "vocabulary"] = "pairs"
     prompts: str | None = None
     fields: str | None = None
+    design: str | None = None
+    partition: dict[Slug, list[str]] | None = None
     bundle: Slug | None = None
     profile: Profile = "generic"
     thresholds: dict[str, float] = Field(default_factory=dict)
@@ -143,6 +156,7 @@ class FigureEntry(Section):
         "emergence", "transfer", "foundations", "controls", "floors", "gates",
         "levels", "recoverability_depth", "levels_tuning", "deployment_gap", "order_bias", "verb_out",
         "levels_training",
+        "routing_matrix", "routing_paths", "routing_plane", "routing_sensitivity", "many_class",
     ]  # fmt: skip
     model: Slug | None = None
     models: Annotated[list[Slug], Distinct] | None = None
@@ -160,12 +174,13 @@ class StudyConfig(Section):
     study: Slug = "default"
     conventions: Literal["default", "published"] = "default"
     gaps: Literal["refuse", "draw"] = "refuse"
-    seeds: Annotated[list[Whole], Distinct]
+    seeds: Annotated[list[Whole], Distinct] = Field(default=[42])
     step_onset_threshold: Fraction = 0.7
     paper_tables: bool = False
     measures: Annotated[list[Measure], Distinct] = Field(default=["probes", "fragility"])
-    datasets: dict[Slug, DatasetEntry]
+    datasets: dict[Slug, DatasetEntry] = Field(default_factory=dict)
     models: dict[Slug, ModelEntry]
+    downloads: Downloads = Field(default_factory=Downloads)
     capture: Capture = Field(default_factory=Capture)
     probe: Probe = Field(default_factory=Probe)
     fragility: Fragility = Field(default_factory=Fragility)
@@ -177,5 +192,7 @@ class StudyConfig(Section):
     tuned_lens: TunedLens | None = None
     recoverability: Recoverability = Field(default_factory=Recoverability)
     levels: Levels = Field(default_factory=Levels)
+    routing: Routing = Field(default_factory=Routing)
+    concentration: Concentration = Field(default_factory=Concentration)
     decision_rules: dict[Slug, DecisionRule] = Field(default_factory=dict)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

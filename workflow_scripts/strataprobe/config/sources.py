@@ -83,6 +83,19 @@ class PublishedFiles(Section):
     directory: str
 
 
+class Predictions(Section):
+    """Predictions of a probe of many classes, made elsewhere: a csv, and which classes are on which side.
+
+    `partition` has both sides of the property, in their order, each with its classes.
+    """
+
+    path: str
+    # How many sides it has is checked beside all else that a partition can lack.
+    partition: Annotated[
+        dict[str, list[str]], Field(json_schema_extra={"minProperties": 2, "maxProperties": 2})
+    ]
+
+
 class Source(Section):
     """Exactly one of these."""
 
@@ -91,6 +104,7 @@ class Source(Section):
     local: Local | None = None
     hub: Hub | None = None
     published: PublishedFiles | None = None
+    predictions: Predictions | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "Source":

@@ -1,15 +1,16 @@
 """What a valid config means: every model with its revisions, seeds, datasets and settings."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strataprobe.config.faults import check
+from strataprobe.config.faults import checked
 from strataprobe.config.models import ModelEntry, StudyConfig
+from strataprobe.config.revisions import RevisionEntry, choice_of
 from strataprobe.config.sources import checkpoint_names
 from strataprobe.layout import Layout
+from strataprobe.revisions import Table, choose, parse
 
 CONVENTIONS: dict[str, dict[str, Any]] = {
     # What we stand behind: the first token, often a sink, stays out of every claim about scale.
@@ -19,8 +20,11 @@ CONVENTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-OF_CONTROL = ("levels",)
-"""Measures of control items; all others are of pairs."""
+KIND_OF = {"levels": "control", "routing": "vocabulary"}
+"""The kind of dataset that a measure is of; all others are of pairs."""
+
+ELSEWHERE = "predictions"
+"""What stands in the place of a dataset where predictions were made elsewhere."""
 
 # Stages that read pooled activations without a noise of their own.
 _OF_STATES = ("transfer", "foundations", "controls")
@@ -28,11 +32,15 @@ _OF_STATES = ("transfer", "foundations", "controls")
 
 @dataclass(frozen=True)
 class Revision:
-    """One checkpoint: its name in paths, what the source calls it, its training step (None if unknown)."""
+    """One checkpoint: its name in paths, what the source calls it, its training step (None if unknown).
+
+    `commit` is what the list of a hub model's revisions pins it to, where there is one.
+    """
 
     name: str
     ref: str
     step: int | None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class Model:
     base: str | None = None
     family: str | None = None
     at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vocabulary_layers: tuple[int, ...] = ()
 
     @property
     def made_here(self) -> bool:
@@ -78,15 +87,35 @@ class Study:
     models: dict[str, Model]
 
     @classmethod
-    def load(cls, raw: Mapping[str, Any], *, where: str = "config.yaml", base: Path | None = None) -> "Study":
+    def load(
+        cls,
+        raw: Mapping[str, Any],
+        *,
+        where: str = "config.yaml",
+        base: Path | None = None,
+        resolving: bool = False,
+    ) -> "Study":
         """Check a parsed config and resolve it.
+
+        With `resolving`, or without a `base`, a model whose revisions are chosen from a list has none.
 
         Raises:
             ConfigError: see `strataprobe.config.check`.
         """
-        config = check(raw, where=where, base=base)
-        models = [model for name, entry in config.models.items() for model in _resolve(name, entry, config)]
+        config, tables = checked(raw, where=where, base=base, resolving=resolving)
+        models = [
+            model
+            for name, entry in config.models.items()
+            for model in _resolve(name, entry, config, tables.get(name))
+        ]
         return cls(config, Layout(config.study), {model.name: model for model in models})
+
+    def asked_of_hub(self, name: str) -> dict[str, Any] | list[str]:
+        """What the config asks for of a hub model's repository: a choice, or the ref of each revision."""
+        choice = choice_of(self.config.models[name].revisions)
+        if choice is not None:
+            return choice
+        return [revision.ref for revision in self.models[name].revisions]
 
     def settings(self, stage: str) -> dict[str, Any]:
         """The settings of one stage as a plain, sorted dict: what a rule states as its params."""
@@ -114,56 +143,72 @@ class Study:
         """The model's sets of control items."""
         return tuple(name for name in model.datasets if self.config.datasets[name].kind == "control")
 
+    def vocabularies_of(self, model: Model) -> tuple[str, ...]:
+        """The model's vocabularies, whose words are put to probes of many classes."""
+        return tuple(name for name in model.datasets if self.config.datasets[name].kind == "vocabulary")
+
+    def partitioned_of(self, model: Model) -> tuple[str, ...]:
+        """The model's probed datasets whose groups are on two sides."""
+        return tuple(name for name in self.tasks(model) if self.config.datasets[name].partition)
+
+    def _datasets_of(self, model: Model, measure: str) -> tuple[str, ...]:
+        if measure == "many_class":
+            return self.partitioned_of(model)
+        of = {"control": self.controls_of, "vocabulary": self.vocabularies_of}
+        return of.get(KIND_OF.get(measure, "pairs"), self.tasks)(model)
+
     def tests_of(self, model: Model, dataset: str) -> tuple[str, ...]:
         """The model's datasets that test this one's probes."""
         return tuple(name for name in model.datasets if self.config.datasets[name].tests == dataset)
 
     def measured(self, measure: str) -> list[tuple[str, str]]:
         """(model, dataset) pairs for which the study asks for a measure."""
-        return [
+        found = [
             (model.name, dataset)
             for model in self.models.values()
             if measure in model.measures
-            for dataset in (self.controls_of(model) if measure in OF_CONTROL else self.tasks(model))
+            for dataset in self._datasets_of(model, measure)
             if measure in (self.config.datasets[dataset].measures or model.measures)
         ]
+        made_elsewhere = [name for name, model in self.models.items() if model.kind == ELSEWHERE]
+        return found + [(name, ELSEWHERE) for name in made_elsewhere if measure == "routing"]
 
     def seeds(self, model: Model, dataset: str) -> tuple[int, ...]:
         """The dataset's own seeds, or else the model's."""
         return tuple(self.config.datasets[dataset].seeds or model.seeds)
 
     def bundles(self, model: Model) -> dict[str, list[str]]:
-        """The model's datasets by the bundle they are captured in; without `bundle:` one of its own."""
+        """The model's datasets by the bundle they are captured in; without `bundle:` one of its own.
+
+        Vocabularies are captured by themselves: at few blocks, at the anchors of their words.
+        """
         bundles: dict[str, list[str]] = {}
         for dataset in model.datasets:
+            if self.config.datasets[dataset].kind == "vocabulary":
+                continue
             bundles.setdefault(self.config.datasets[dataset].bundle or dataset, []).append(dataset)
         return bundles
 
 
-def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
+def _resolve(name: str, entry: ModelEntry, config: StudyConfig, table: Table | None) -> list[Model]:
     """The models of one entry: one, or one a pre-training seed."""
     source = getattr(entry.source, entry.source.kind).model_dump(mode="json")
     shared = {
         "kind": entry.source.kind,
-        "layers": entry.layers,
+        "layers": entry.layers or 0,
         "dtype": entry.dtype,
-        "datasets": tuple(entry.datasets or config.datasets),
+        "datasets": () if entry.source.predictions else tuple(entry.datasets or config.datasets),
         "seeds": tuple(entry.seeds or config.seeds),
         "measures": tuple(m for m in entry.measures or config.measures if _can(entry, m)),
         "memory_mb": entry.memory_mb,
         "chat": entry.chat,
         "base": entry.base,
         "family": entry.family,
+        "vocabulary_layers": tuple(sorted(entry.vocabulary_layers or ())),
         "at": {measure: tuple(names) for measure, names in entry.at if names is not None},
     }
     if entry.source.pretrain is None:
-        revisions = tuple(
-            Revision(
-                given.name, given.ref or given.name, _step(given.name) if given.step is None else given.step
-            )
-            for given in entry.revisions or []
-        )
-        return [Model(name=name, source=source, revisions=revisions, **shared)]
+        return [Model(name=name, source=source, revisions=_revisions(entry, table), **shared)]
     steps = sorted(entry.source.pretrain.checkpoints)
     names = checkpoint_names(steps)
     revisions = tuple(Revision(text, text, step) for text, step in zip(names, steps, strict=True))
@@ -179,11 +224,22 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig) -> list[Model]:
 
 
 def _can(entry: ModelEntry, measure: str) -> bool:
-    """Published files hold probes and fragility; nothing else can be measured without a model."""
+    """Without a model there is what its files hold: probes and fragility, or predictions."""
+    if entry.source.predictions is not None:
+        return False
     return entry.source.published is None or measure in ("probes", "fragility")
 
 
-def _step(name: str) -> int | None:
-    """The training step in a revision's name (`step143000`, `stage1-step-40000-tokens84B`), if it has one."""
-    found = re.search(r"step-?(\d+)", name)
-    return int(found.group(1)) if found else None
+def _revisions(entry: ModelEntry, table: Table | None) -> tuple[Revision, ...]:
+    """The revisions that the config lists, or those that it chooses from the repository's list."""
+    choice = choice_of(entry.revisions)
+    if choice is not None:
+        rows = choose(choice, table)[0] if table is not None else []
+        return tuple(Revision(row.revision, row.ref, row.step, row.commit) for row in rows)
+    pinned = table.by_ref if table is not None else {}
+    found = []
+    for given in entry.revisions or [RevisionEntry(name="main")]:
+        ref = given.ref or given.name
+        step = parse(given.name).step if given.step is None else given.step
+        found.append(Revision(given.name, ref, step, pinned[ref].commit if ref in pinned else None))
+    return tuple(found)

@@ -41,7 +41,8 @@ class Items:
         labels: (items,) int8, +1 or -1.
         groups: (items,) the group of the item's pair.
         pairs: (items,) int32, the index of the item's pair.
-        anchors: name of a position -> (items,) character spans (start, end) in the texts.
+        anchors: name of a position -> (items,) character spans (start, end) in the texts, None where a
+            text has no such position.
     """
 
     ids: list[str]
@@ -49,7 +50,7 @@ class Items:
     labels: np.ndarray
     groups: list[str]
     pairs: np.ndarray
-    anchors: dict[str, list[Span]] = field(default_factory=dict)
+    anchors: dict[str, list[Span | None]] = field(default_factory=dict)
 
     @cached_property
     def sha256(self) -> str:
@@ -61,7 +62,10 @@ class Items:
                 "labels": self.labels.tolist(),
                 "groups": self.groups,
                 "pairs": self.pairs.tolist(),
-                "anchors": {name: [list(span) for span in spans] for name, spans in self.anchors.items()},
+                "anchors": {
+                    name: [None if span is None else list(span) for span in spans]
+                    for name, spans in self.anchors.items()
+                },
             }
         )
 

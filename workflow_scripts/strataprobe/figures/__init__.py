@@ -29,6 +29,11 @@ KINDS: dict[str, str] = {
     "order_bias": "strataprobe.figures.order_bias",
     "verb_out": "strataprobe.figures.verb_out",
     "levels_training": "strataprobe.figures.levels_training",
+    "routing_matrix": "strataprobe.figures.routing_matrix",
+    "routing_paths": "strataprobe.figures.routing_paths",
+    "routing_plane": "strataprobe.figures.routing_plane",
+    "routing_sensitivity": "strataprobe.figures.routing_sensitivity",
+    "many_class": "strataprobe.figures.many_class",
 }
 
 

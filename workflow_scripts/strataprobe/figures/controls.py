@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from strataprobe.figures import style
 from strataprobe.figures.frames import by_layer, layer_count, one_study, seeds_only, where
-from strataprobe.tables.datasets import ALL
+from strataprobe.tabular import ALL
 
 _SPLIT = "lexeme_split"
 # Three colours, two dashes and five markers: thirty sets before two look alike.

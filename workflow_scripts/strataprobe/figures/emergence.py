@@ -15,7 +15,7 @@ from strataprobe.errors import StrataprobeError
 from strataprobe.figures import style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
 from strataprobe.onsets import mean_curve, onset_step
-from strataprobe.tables import SEED_MEAN
+from strataprobe.tabular import SEED_MEAN
 
 # One a dataset, in the order given, told apart in grey print too.
 LOOKS: tuple[dict[str, Any], ...] = (

@@ -14,8 +14,7 @@ from strataprobe.errors import StrataprobeError
 from strataprobe.figures import style
 from strataprobe.figures.emergence import LOOKS, refuse_too_many
 from strataprobe.figures.frames import one_study, seeds_only, where
-from strataprobe.tables import SEED_MEAN
-from strataprobe.tables.datasets import ALL
+from strataprobe.tabular import ALL, SEED_MEAN
 
 _READ = {"unigrams": "a bag of words", "characters": "a bag of characters", "length": "length in words"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from strataprobe.errors import StrataprobeError, listing
-from strataprobe.tables import SEED_MEAN
+from strataprobe.tabular import SEED_MEAN
 
 Expected = Sequence[tuple[str, int]]
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from strataprobe.figures import style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
 from strataprobe.onsets import onset_step
-from strataprobe.tables import SEED_MEAN
+from strataprobe.tabular import SEED_MEAN
 
 _SCALED = ("rms_after", "rms_before", "within_class")
 _SMALL_PRINT = "Thin lines: 95 % pair bootstrap of a seed, its bounds averaged over seeds."

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from strataprobe.errors import StrataprobeError
 from strataprobe.figures import style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, where
-from strataprobe.tables.datasets import ALL
+from strataprobe.tabular import ALL
 
 _CHOSEN = {
     "default": "Layer chosen in a on the training groups, in b where all groups together are read best.",

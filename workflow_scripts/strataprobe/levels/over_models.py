@@ -25,14 +25,25 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of one model, or of several (`model` is then empty)."""
+    """A number of one model, or of several (`model` is then empty).
+
+    Attributes:
+        said: how many models or conditions it is over, or which cells.
+        definition: of which readout and probe it is; empty for behaviour alone.
+    """
 
     name: str
     model: str
     other: str
     split: str
     estimate: Estimate
-    note: str = ""
+    said: str = ""
+    definition: str = ""
+
+    @property
+    def note(self) -> str:
+        """What else there is to say, and which readout and probe were compared."""
+        return "; ".join(filter(None, (self.said, self.definition)))
 
 
 def over_models(measured: Mapping[str, Measured], models: Sequence[Mapping[str, Any]]) -> list[Quantity]:
@@ -63,9 +74,9 @@ def over_models(measured: Mapping[str, Measured], models: Sequence[Mapping[str, 
 
 
 def leave_family_out(measured: Mapping[str, Measured], families: Mapping[str, str]) -> Iterator[Quantity]:
-    """Mean behaviour, averaged over the models that are left when a family is not counted.
+    """Mean behaviour, averaged over the models that are left when a family is not counted, and its range.
 
-    Nothing with one family alone.
+    The range is of every replicate anew, like any choice here. Nothing with one family alone.
 
     Args:
         families: model -> family.
@@ -76,12 +87,16 @@ def leave_family_out(measured: Mapping[str, Measured], families: Mapping[str, st
         return
     whole = np.mean(list(drawn.values()), axis=0)
     yield Quantity("mean_behavior", "", "", ALL, estimate(whole), f"{len(drawn)} models")
+    means = []
     for family in names:
         left = [rows for name, rows in drawn.items() if families.get(name, name) != family]
+        means.append(np.mean(left, axis=0))
         said = f"{len(left)} models left"
-        yield Quantity(
-            "leave_family_out:mean_behavior", "", family, ALL, estimate(np.mean(left, axis=0)), said
-        )
+        yield Quantity("leave_family_out:mean_behavior", "", family, ALL, estimate(means[-1]), said)
+    of_all, said = np.array(means), f"of {len(names)} families"
+    for end, ends, which in (("least", np.min, np.argmin), ("most", np.max, np.argmax)):
+        name, family = f"leave_family_out_{end}:mean_behavior", names[which(of_all[:, 0])]
+        yield Quantity(name, "", family, ALL, estimate(ends(of_all, axis=0)), said)
 
 
 def changes(name: str, tuned: Measured, base_name: str, base: Measured) -> Iterator[Quantity]:
@@ -89,13 +104,13 @@ def changes(name: str, tuned: Measured, base_name: str, base: Measured) -> Itera
     for split in tuned.splits:
         for level, read in _LEVELS.items():
             after, before = read(tuned, split), read(base, split)
-            note = "" if level in ("mean_behavior", *TASKS) else str(tuned.choice)
-            yield Quantity(f"change:{level}", name, base_name, split, estimate(after - before), note)
+            of = {"definition": "" if level in ("mean_behavior", *TASKS) else _definition((tuned, base))}
+            yield Quantity(f"change:{level}", name, base_name, split, estimate(after - before), **of)
             if level == "surplus":
                 continue  # of a difference that may be 0, no share
             with np.errstate(invalid="ignore", divide="ignore"):
                 share = np.where(before > 0, (after - before) / before, np.nan)
-            yield Quantity(f"relative_change:{level}", name, base_name, split, estimate(share), note)
+            yield Quantity(f"relative_change:{level}", name, base_name, split, estimate(share), **of)
 
 
 def _behavior(task: str, measured: Measured, split: str) -> np.ndarray:
@@ -118,12 +133,13 @@ def conditions(measured: Mapping[str, Measured]) -> Iterator[Quantity]:
     }
     if not drawn:
         return
-    said = f"{len(drawn)} conditions"
-    yield Quantity("mean_surplus", "", "", ALL, estimate(np.mean(list(drawn.values()), axis=0)), said)
+    said, definition = f"{len(drawn)} conditions", _definition(measured.values())
+    mean = estimate(np.mean(list(drawn.values()), axis=0))
+    yield Quantity("mean_surplus", "", "", ALL, mean, said, definition)
     (name, task), rows = min(drawn.items(), key=lambda entry: entry[1][0])
-    yield Quantity("least_surplus", name, "", ALL, estimate(rows), task)
-    below = sum(rows[0] < -_ROUNDING for rows in drawn.values())
-    yield Quantity("negative_surplus", "", "", ALL, Estimate(float(below)), f"of {said}")
+    yield Quantity("least_surplus", name, "", ALL, estimate(rows), task, definition)
+    below = Estimate(float(sum(rows[0] < -_ROUNDING for rows in drawn.values())))
+    yield Quantity("negative_surplus", "", "", ALL, below, f"of {said}", definition)
 
 
 def cells(measured: Mapping[str, Measured]) -> Iterator[Quantity]:
@@ -143,14 +159,20 @@ def cells(measured: Mapping[str, Measured]) -> Iterator[Quantity]:
         ("inverted_cells", [cell for cell, order in orders.items() if order.inverted]),
         ("broken_cells", [cell for cell, order in orders.items() if not order.holds]),
     ):
-        note = "; ".join([f"of {len(orders)}", *(" ".join(cell) for cell in wrong)])
-        yield Quantity(quantity, "", "", ALL, Estimate(float(len(wrong))), note)
+        said = "; ".join([f"of {len(orders)}", *(" ".join(cell) for cell in wrong)])
+        definition = _definition(measured.values())
+        yield Quantity(quantity, "", "", ALL, Estimate(float(len(wrong))), said, definition)
     for quantity, pick in (("narrowest_interval", min), ("widest_interval", max)):
         if widths:
             name, language = pick(widths, key=widths.__getitem__)
             yield Quantity(
                 quantity, name, "", language, Estimate(widths[name, language]), "of mean behaviour"
             )
+
+
+def _definition(measured: Iterable[Measured]) -> str:
+    """Which readout and probe stand for their levels, of all these models alike."""
+    return " / ".join(dict.fromkeys(str(one.choice) for one in measured))
 
 
 def _same_items(measured: Mapping[str, Measured]) -> None:

@@ -16,6 +16,11 @@ from strataprobe.lm.trees import LONGEST, plan_trees
 
 T = TypeVar("T")
 
+
+class _ReachedError(Exception):
+    """The last of the layers that are wanted has been run: what lies above it need not be."""
+
+
 EMBED = -1
 """The layer that stands for what enters the first block."""
 
@@ -55,7 +60,8 @@ def states_at(
 ) -> Iterator[T]:
     """States at the chosen tokens of every sequence, batch by batch, or what `then` makes of them.
 
-    Neighbours that begin alike share a row (`lm.trees`), so put what has one beginning side by side.
+    Neighbours that begin alike share a row (`lm.trees`), so put what has one beginning side by side. Blocks
+    above the highest of `layers` are not run.
 
     Args:
         tokens: n sequences.
@@ -92,10 +98,13 @@ class _Collector:
 
     row: Tensor
     column: Tensor
+    last: int | None
     states: dict[int, Tensor] = field(default_factory=dict)
 
     def take(self, layer: int, hidden: Tensor) -> None:
         self.states[layer] = hidden[self.row.to(hidden.device), self.column.to(hidden.device)]
+        if layer == self.last:
+            raise _ReachedError
 
 
 class _Collecting(local):
@@ -140,9 +149,13 @@ def _forward(
     cells, inverse = np.unique(np.concatenate(picked), return_inverse=True)
     ends = np.cumsum([len(own) for own in picked])[:-1]
     row, column = (torch.from_numpy(part) for part in np.divmod(cells, width))
-    collecting.collector = collector = _Collector(row, column)
+    highest = max(layers)
+    last = highest if highest < lm.n_layers - 1 else None
+    collecting.collector = collector = _Collector(row, column, last)
     try:
         lm.run_decoder(batch)
+    except _ReachedError:
+        pass
     finally:
         collecting.collector = None  # else it would keep the states of a batch that memory ran out on
     together = torch.stack([collector.states[layer].to(lm.device) for layer in layers])

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from strataprobe.files import atomic
+from strataprobe.published import lucky_tables as lucky
 
 TITLES = {
     "table1": "Table 1: onset and plateau",
@@ -25,6 +26,7 @@ TITLES = {
     "levels_table7": "Levels paper, Table 7: behaviour and probe by control type",
     "levels_table8": "Levels paper, Table 8: verb-out in every mode",
     "levels_table9": "Levels paper, Table 9: verb-out at the peak for subject control",
+    **lucky.TITLES,
 }
 _INDEX = {
     "table1": ("model", "dataset"),
@@ -38,6 +40,7 @@ _INDEX = {
     "levels_table6": ("model", "dataset", "variant"),
     "levels_table7": ("model", "dataset", "task", "type"),
     "levels_table8": ("model", "dataset", "mode", "type"),
+    **lucky.INDEX,
 }
 _LEVELS = "levels_"
 _PROMPTS = "levels_table2"
@@ -134,6 +137,8 @@ def write_page(path: str | os.PathLike[str], table: str, rows: Sequence[Mapping[
 
 
 def _introduction(table: str) -> str:
+    if table in lucky.INTRODUCTIONS:
+        return lucky.INTRODUCTIONS[table]
     if table.startswith(_LEVELS):
         return _OF_PROMPTS if table == _PROMPTS else _OF_LEVELS
     return _OF_DATASETS if table == "tableD2" else _OF_MODELS
@@ -192,7 +197,11 @@ def _notes(table: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     names = _INDEX[table]
     for row in marked:
         # The number is the paper's, so its note is the same beside every model of ours.
-        place = " ".join(str(_place(row, name, names)) for name in names if name != "model")
+        place = (
+            lucky.place(row)
+            if table in lucky.TITLES
+            else " ".join(str(_place(row, name, names)) for name in names if name != "model")
+        )
         key = _MARKS[row["published_status"]], _heading(table, row), row["published_note"]
         said.setdefault(key, {})[place] = None
     yield from (f"{mark} {what} ({', '.join(at)}): {note}." for (mark, what, note), at in said.items())
@@ -217,6 +226,8 @@ def _place(row: Mapping[str, Any], name: str, names: Sequence[str]) -> Any:
 
 
 def _heading(table: str, row: Mapping[str, Any]) -> str:
+    if table in lucky.TITLES:
+        return lucky.heading(table, row)
     if table.startswith(_LEVELS):
         return _heading_of_level(table, row)
     if table == "tableA":
@@ -247,16 +258,18 @@ def _heading_of_level(table: str, row: Mapping[str, Any]) -> str:
 
 def _ours(row: Mapping[str, Any]) -> str:
     """Steps as they are, everything else to three digits after the point."""
-    whole = "step" in str(row["quantity"])
+    whole = "step" in str(row["quantity"]) or row["quantity"] == lucky.FLAGGED_CELLS
 
     def said(number: float) -> str:
         return f"{number:.0f}" if whole and float(number).is_integer() else f"{number:.{1 if whole else 3}f}"
 
     text = "-" if row["value"] is None else said(row["value"])
-    if row["spread"] is not None:
+    if row.get("spread") is not None:
         text += f" ± {said(row['spread'])}"
+    if row.get("interval_low") is not None:
+        text += f" [{said(row['interval_low'])}, {said(row['interval_high'])}]"
     said_too = [_at(row["hidden_state"], row["mode"], row["group"])] if _is_peak(row) else []
-    said_too += [row["note"]] if row["note"] else []
+    said_too += [each for each in (row.get("verdict"), row["note"]) if each]
     return f"{text} ({', '.join(said_too)})" if said_too else text
 
 
@@ -275,5 +288,7 @@ def _published(row: Mapping[str, Any]) -> str:
     """No more digits than are printed: 0.96 is not 0.960."""
     numbers = [row[name] for name in ("published", "published_spread") if row[name] is not None]
     text = " ± ".join(f"{number:.10g}" for number in numbers) + _MARKS.get(row["published_status"], "")
+    if verdict := row.get("published_verdict"):
+        text += f" ({verdict})"
     layer = row.get("published_hidden_state")
     return text if layer is None or row["quantity"] not in _PEAKS else f"{text} ({_at(layer)})"

@@ -1,12 +1,9 @@
 """Long, tidy tables: one row an observation."""
 
-from strataprobe.tables.columns import COLUMNS, KEY, Row
 from strataprobe.tables.datasets import floor_rows, gate_rows
 from strataprobe.tables.decisions import decision_row
-from strataprobe.tables.files import concatenate, read_parts, read_rows, read_table, write_csv
 from strataprobe.tables.levels import levels_layers_rows, levels_models_rows, levels_rows
 from strataprobe.tables.measures import (
-    SEED_MEAN,
     curves_of,
     fragility_rows,
     probing_rows,
@@ -14,7 +11,19 @@ from strataprobe.tables.measures import (
     trajectory_rows,
 )
 from strataprobe.tables.onset import onset_rows
+from strataprobe.tables.routing import routing_rows
 from strataprobe.tables.structure import controls_rows, foundations_rows, transfer_rows
+from strataprobe.tabular import (
+    COLUMNS,
+    KEY,
+    SEED_MEAN,
+    Row,
+    concatenate,
+    read_parts,
+    read_rows,
+    read_table,
+    write_csv,
+)
 
 __all__ = [
     "COLUMNS",
@@ -37,6 +46,7 @@ __all__ = [
     "read_parts",
     "read_rows",
     "read_table",
+    "routing_rows",
     "scale_rows",
     "trajectory_rows",
     "transfer_rows",

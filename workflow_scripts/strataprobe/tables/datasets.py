@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from strataprobe.tables.columns import Row
-
-ALL = "all"
+from strataprobe.tabular.columns import ALL, Row
 
 
 def gate_rows(reports: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from strataprobe.errors import StrataprobeError
-from strataprobe.tables.columns import DECISION, Row
 from strataprobe.tables.measures import SEED_MEAN
+from strataprobe.tabular.columns import DECISION, Row
 
 
 def decision_row(name: str, rule: Mapping[str, Any], trajectory: Iterable[Row]) -> Row:

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strataprobe.errors import StrataprobeError, listing
-from strataprobe.tables.columns import Row
+from strataprobe.tabular.columns import Row
 
 if TYPE_CHECKING:
     from strataprobe.levels import Checkpoint
+    from strataprobe.published import Numbers
 
 Summary = Mapping[str, Any]
 
@@ -79,12 +80,14 @@ def levels_models_rows(
     recoverability: Sequence[Summary],
     models: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
+    numbers: "Numbers | None" = None,
 ) -> list[Row]:
-    """What several models show on each dataset, each at its last checkpoint.
+    """What several models show on each dataset, each at its last checkpoint, and what the paper prints of it.
 
     Args:
         behavior, readout, recoverability, settings: as `levels_rows`.
         models: `name`, and where there is one `base` (the model it was tuned from) and `family`.
+        numbers: the published ones; without them nothing stands beside ours.
 
     Raises:
         StrataprobeError: as `levels_rows`; or models were measured on different items of a dataset.
@@ -92,6 +95,7 @@ def levels_models_rows(
     Source: levels paper, sections 4.1, 4.2 and 4.5.
     """
     from strataprobe.levels import Measured, over_models
+    from strataprobe.published.levels_models import beside
 
     last: dict[str, dict[str, tuple[Row, Checkpoint]]] = {}
     for key, checkpoint in _checkpoints(behavior, readout, recoverability, settings):
@@ -107,7 +111,7 @@ def levels_models_rows(
                 {
                     "quantity": one.name, "model": one.model, "other": one.other, "dataset": dataset,
                     "split": one.split, "value": one.estimate.value, "interval_low": one.estimate.low,
-                    "interval_high": one.estimate.high, "note": one.note,
+                    "interval_high": one.estimate.high, "note": one.note, **beside(one, dataset, numbers),
                 }
             )  # fmt: skip
     return rows

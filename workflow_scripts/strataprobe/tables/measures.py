@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from strataprobe.errors import StrataprobeError, listing
-from strataprobe.tables.columns import GEOMETRY, KEY, SCORES, WHICH, Row
+from strataprobe.tabular.columns import GEOMETRY, KEY, SCORES, SEED_MEAN, WHICH, Row
 
 Summary = Mapping[str, Any]
 
@@ -18,7 +18,6 @@ CONTROLS = ("raw", "rms_before", "rms_after", "within_class")
 STATISTICS = ("grid_sampled", "grid_exact", "continuous")
 BANDS = ("all", "early", "mid", "late")
 MEANS = ("capped", "dropped")
-SEED_MEAN = "mean"
 
 
 def probing_rows(summaries: Sequence[Summary]) -> list[Row]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from strataprobe.tables.columns import Row
-from strataprobe.tables.measures import SEED_MEAN, keys_of
+from strataprobe.tables.measures import keys_of
+from strataprobe.tabular.columns import SEED_MEAN, Row
 
 Summary = Mapping[str, Any]
 

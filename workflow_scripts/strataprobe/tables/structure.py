@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from strataprobe.tables.columns import Row
-from strataprobe.tables.datasets import ALL
 from strataprobe.tables.measures import keys_of
+from strataprobe.tabular import ALL
+from strataprobe.tabular.columns import Row
 
 Summary = Mapping[str, Any]
 

@@ -2,7 +2,14 @@
 
 from typing import Any
 
+from strataprobe.tabular.routing_columns import ROUTING_COLUMNS, ROUTING_TEXT
+
 Row = dict[str, Any]
+
+ALL = "all"
+"""The group that stands for all of them."""
+SEED_MEAN = "mean"
+"""The seed that stands for the mean over seeds."""
 
 KEY = ("model", "revision", "step", "dataset", "conventions", "pooling", "seed")
 GEOMETRY = (
@@ -44,7 +51,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *(*_CHECKPOINT, "level", "measure", "mode", "split", "hidden_state", "layer", "depth"),
         *("value", "sd", "note"),
     ),
-    "levels_models": ("quantity", "model", "other", "dataset", "split", "value", *_INTERVAL, "note"),
+    "levels_models": (
+        *("quantity", "model", "other", "dataset", "split", "value", *_INTERVAL, "note"),
+        *("published_model", "published_place", "published", "difference"),
+        *("published_status", "published_note"),
+    ),
     "decisions": DECISION,
     "gates": ("dataset", "profile", "gate", "threshold", "value", "passed", "worst"),
     "floors": (
@@ -53,6 +64,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("below_chance", "likely_cause"),
     ),
     "scale": (*KEY, "layer", "depth", *GEOMETRY, "ceiling_critical_noise", "ceiling_state"),
+    **ROUTING_COLUMNS,
 }
 
 TEXT = frozenset(
@@ -60,7 +72,9 @@ TEXT = frozenset(
         *(*KEY, *WHICH, "state", "ceiling_state", "band", "selection", "group", "kind"),
         *("over", "tested_on"),
         *("level", "measure", "mode", "split", "other"),
+        *("published_model", "published_place", "published_status", "published_note"),
         *("rule", "first", "second", "falls", "above_spread", "real", "note"),
         *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
+        *ROUTING_TEXT,
     )
 ) - {"step"}

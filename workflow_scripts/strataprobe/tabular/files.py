@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.files import atomic
-from strataprobe.tables.columns import TEXT, Row
+from strataprobe.tabular.columns import TEXT, Row
+from strataprobe.tabular.routing_columns import ROUTING_WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ _WHOLE = {
     "features",
     "n",
     "clusters",
+    *ROUTING_WHOLE,
 }
 
 
