@@ -6,6 +6,8 @@ CORES ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
+# What `make plan` looks at: a study's config file.
+STUDY ?= config.yaml
 # The figure to have first, while the trajectory is still training.
 FIRST := results/figures/layers-smollm2.png
 
@@ -13,11 +15,15 @@ FIRST := results/figures/layers-smollm2.png
 # where the user's environment asks for no bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint report bench schema install install-dev clean-environment
+.PHONY: run plan test lint report bench schema install install-dev clean-environment
 
 run: install
 	@$(SNAKEMAKE) --prioritize $(FIRST) || \
 	{ echo "Some jobs failed: drawing what there is, with its gaps." >&2; $(SNAKEMAKE) --config gaps=draw; exit 1; }
+
+# What a run would cost: jobs, time, downloads, disk. Nothing is run or fetched to say so.
+plan: install
+	@PYTHONPATH=workflow_scripts $(BIN)/python -m strataprobe.workflow.planning --cores $(CORES) $(STUDY)
 
 test: install-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench import outcome
 from bench.setup import setup
 
-NAMES = ("whole", "capture", "probes", "recoverability", "exact", "dag", "noop")
+NAMES = ("whole", "capture", "probes", "recoverability", "routing", "exact", "dag", "noop")
 
 
 def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
@@ -25,6 +25,10 @@ def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
         from bench import recoverability
 
         return recoverability.measure()
+    if name == "routing":
+        from bench import routing
+
+        return routing.measure()
     if name == "exact":
         from bench import closed_form
 

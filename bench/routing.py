@@ -15,10 +15,10 @@ from strataprobe.routing.fits import stratified_folds
 
 NAME = "routing"
 QUESTION = (
-    "Multinomial probes of 15 words from 50 unscaled states each (576 dimensions), 10 of them with 5 folds (60 "
-    "fits), on one core: one batched solve against a loop over scikit-learn's fits. The loop runs a sample of "
-    "fits, its time is scaled up: with the solver newton-cg, which gets to the optimum, and with the default, "
-    "lbfgs, which stops before it. Predictions are of as many states of words never trained on."
+    "Multinomial probes of 15 words from 50 unscaled states each (576 dimensions), 10 of them with 5 folds "
+    "(60 fits), on one core: one batched solve against a loop over scikit-learn's fits. The loop runs a "
+    "sample, its time is scaled up: with the solver newton-cg, and with lbfgs, the default, which stops "
+    "earlier. Predictions are of as many states that no probe was trained on."
 )
 REQUIRED = "at least 5 times as fast as newton-cg, all predictions equal to its own"
 LEAST = 5
@@ -36,7 +36,7 @@ def measure(
         shape: problems, words, stimuli a word, and dimensions.
         sample: fits that the loop runs with each solver.
     """
-    problems, words, stimuli, _ = shape
+    problems, words = shape[:2]
     states, labels = made_up(shape, seed=0)
     asked, _ = made_up(shape, seed=1)
     fold = stratified_folds(labels, FOLDS, seed=0)
@@ -92,16 +92,16 @@ def fitted(solver: str, states: np.ndarray, labels: np.ndarray) -> LogisticRegre
 def made_up(shape: tuple[int, int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """(problems, stimuli of all words, dimensions) float32 of a residual stream's make, and each one's word.
 
-    A word and a template have a vector of their own, whatever the seed; their directions fall off in width, two
-    dimensions are a hundred times wider than most, and all states share a large mean.
+    Words and templates have vectors of their own, the same for any seed. Dimensions fall off in width, two
+    are far wider than all others, and all states share a mean.
     """
     problems, words, stimuli, hidden = shape
     fixed, drawn = np.random.default_rng(7), np.random.default_rng(seed)
     widths = 20 * np.arange(1, hidden + 1) ** -0.5
-    widths[:2] *= 20
-    mean = 10 * widths * fixed.standard_normal((problems, 1, hidden))
+    widths[:2] *= 5
+    mean = fixed.standard_normal((problems, 1, hidden))
     word = fixed.standard_normal((problems, words, 1, hidden))
     template = fixed.standard_normal((problems, 1, stimuli, hidden))
     own = drawn.standard_normal((problems, words, stimuli, hidden))
     states = (0.3 * word + template + own).reshape(problems, words * stimuli, hidden)
-    return (widths * states + mean).astype(np.float32), np.repeat(np.arange(words), stimuli)
+    return (widths * (states + mean)).astype(np.float32), np.repeat(np.arange(words), stimuli)

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+from bench import routing
 from strataprobe.errors import ProbeError
 from strataprobe.probes.multinomial import predict, principal_axes, solve_multinomial
 
@@ -233,3 +234,19 @@ def test_predictions_broadcast_over_probes_and_take_the_first_of_equals():
     logits = features[2].astype(float) @ coefficients[3, 2].T + intercepts[3, 2]
     assert np.array_equal(found[3, 2], logits.argmax(axis=1))
     assert predict(np.zeros((1, 1, 3)), np.zeros((1, 4, 3)), np.array([[0.0, 2, 2, 1]])).tolist() == [[1]]
+
+
+def test_the_benchmark_compares_the_same_fits():
+    found = routing.measure((2, 4, 10, 20), sample=5, repeats=1)
+    assert found.numbers["predictions that differ from newton-cg's"] == "0 of 200"
+    assert found.numbers["predictions that differ from lbfgs's"].endswith(" of 200")
+    assert float(found.numbers["times as fast as newton-cg"]) > 0
+
+
+def test_the_benchmark_notices_a_wrong_solver(monkeypatch):
+    def wrong(states, labels, **settings):
+        coefficients, intercepts, converged = solve_multinomial(states, labels, **settings)
+        return np.roll(coefficients, 1, axis=-1), intercepts, converged
+
+    monkeypatch.setattr(routing, "solve_multinomial", wrong)
+    assert not routing.measure((2, 4, 10, 20), sample=2, repeats=1).passed
