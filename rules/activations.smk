@@ -40,6 +40,8 @@ for model, entry in RUNNABLE.items():
             threads: STUDY.config.capture.threads
             resources:
                 mem_mb=partial(capture_memory, model),
+                runtime=partial(capture_minutes, model),
+                gpu=partial(capture_gpus, model),
                 downloads=1 if entry.kind == "hub" else 0,
             params:
                 code=modules("capture"),

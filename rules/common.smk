@@ -86,8 +86,32 @@ def capture_memory(model, wildcards, attempt):
     return int(MODELS[model].memory_mb * (1 + 0.5 * (attempt - 1)))
 
 
+def capture_minutes(model, wildcards, attempt):
+    """Minutes for such a job, where a scheduler asks: half an hour, and 5 for each 1000 MB of its memory."""
+    return (30 + MODELS[model].memory_mb // 200) * attempt
+
+
+def capture_gpus(model, wildcards):
+    """GPUs for a job that runs the model: one, but none with `cpu`, or with `auto` on a laptop that has none.
+
+    Profiles bound it: to 1 on a laptop, where jobs take turns, to 0 on a cluster without GPUs.
+    """
+    device = STUDY.config.capture.device
+    return int(device != "cpu" and not (device == "auto" and workflow.local_exec and not gpu_is_here()))
+
+
+def gpu_is_here():
+    """Whether this machine shows a GPU. Torch would know better, and takes seconds to import."""
+    devices = Path(os.sep, "dev")
+    return sys.platform == "darwin" or any((devices / name).exists() for name in ("nvidiactl", "kfd", "dxg"))
+
+
 def table_memory(wildcards, attempt):
     return 1000 * attempt
+
+
+def table_minutes(wildcards, attempt):
+    return 15 * attempt
 
 
 def available(paths):

@@ -72,6 +72,8 @@ for model, entry in RUNNABLE.items():
         threads: STUDY.config.capture.threads
         resources:
             mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
+            gpu=partial(capture_gpus, model),
             downloads=1 if entry.kind == "hub" else 0,
         params:
             blocks=list(entry.vocabulary_layers),
@@ -106,6 +108,7 @@ for model, entry in RUNNABLE.items():
         threads: 1
         resources:
             mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
             downloads=1 if entry.kind == "hub" else 0,
         params:
             code=modules("measure_routing"),
@@ -144,6 +147,7 @@ for model in RUNNABLE:
         threads: 1
         resources:
             mem_mb=structure_memory,
+            runtime=structure_minutes,
         params:
             code=modules("measure_many_class"),
             many_class=many_class_settings,
@@ -171,6 +175,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "predictio
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules("read_predictions"),
             predictions=elsewhere_settings(model),

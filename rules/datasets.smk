@@ -15,6 +15,7 @@ rule check_dataset:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("check_dataset"),
         gates=gate_settings,
@@ -36,6 +37,7 @@ rule measure_floors:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("measure_floors"),
         floors=floor_settings,
@@ -57,6 +59,7 @@ rule tabulate_gates:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_gates"),
     script:
@@ -77,6 +80,7 @@ rule tabulate_floors:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_floors"),
     script:

@@ -211,6 +211,7 @@ for name, spec in STUDY.config.figures.items():
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules(f"draw_{spec.kind}"),
             figure=figure_settings(name, spec),

@@ -27,6 +27,7 @@ if STUDY.config.paper_tables and paper_inputs():
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules("tabulate_paper"),
             onset=STUDY.config.step_onset_threshold,
@@ -70,6 +71,7 @@ if STUDY.config.paper_tables and measured("levels"):
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules("tabulate_levels_paper"),
             datasets=[dataset_entry(name) for name in sorted({name for _, name in measured("levels")})],
@@ -115,6 +117,7 @@ if STUDY.config.paper_tables and measured("routing"):
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules("tabulate_lucky_paper"),
             gate={

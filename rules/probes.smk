@@ -19,8 +19,17 @@ def measure_files(kind, model, name):
     ]
 
 
+def together(place):
+    """A probe and its curve are one job on a cluster; those of a checkpoint too, where group-components says so."""
+    return "probes_{revision}" if place else "probes"
+
+
 def probe_memory(wildcards, attempt):
     return 1500 * attempt
+
+
+def probe_minutes(wildcards, attempt):
+    return 10 * attempt
 
 
 for model in RUNNABLE:
@@ -41,11 +50,14 @@ for model in RUNNABLE:
             LAYOUT.log(f"train_probes_{model}", *place, "{dataset}", "seed{seed}"),
         benchmark:
             LAYOUT.benchmark(f"train_probes_{model}", *place, "{dataset}", "seed{seed}")
+        group:
+            together(place)
         conda:
             "../envs/analysis.yaml"
         threads: 1
         resources:
             mem_mb=probe_memory,
+            runtime=probe_minutes,
         params:
             code=modules("train_probes"),
             probe=settings("probe"),
@@ -68,11 +80,14 @@ for model in RUNNABLE:
             LAYOUT.log(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}"),
         benchmark:
             LAYOUT.benchmark(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}")
+        group:
+            together(place)
         conda:
             "../envs/analysis.yaml"
         threads: 1
         resources:
             mem_mb=probe_memory,
+            runtime=probe_minutes,
         params:
             code=modules("measure_fragility"),
             fragility=settings("fragility"),

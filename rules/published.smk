@@ -47,6 +47,7 @@ for model in [name for name, entry in MODELS.items() if entry.kind == "published
         threads: 1
         resources:
             mem_mb=table_memory,
+            runtime=table_minutes,
         params:
             code=modules("read_published"),
             published=published_settings(model),

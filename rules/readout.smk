@@ -76,6 +76,8 @@ for model, entry in RUNNABLE.items():
         threads: STUDY.config.capture.threads
         resources:
             mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
+            gpu=partial(capture_gpus, model),
             downloads=1 if entry.kind == "hub" else 0,
         params:
             code=modules("measure_levels"),
@@ -106,6 +108,7 @@ for model, entry in RUNNABLE.items():
         threads: 1
         resources:
             mem_mb=structure_memory,
+            runtime=structure_minutes,
         params:
             code=modules("measure_recoverability"),
             dataset=control_entry,
@@ -135,6 +138,8 @@ for model, entry in RUNNABLE.items():
             threads: STUDY.config.tuned_lens.threads
             resources:
                 mem_mb=partial(capture_memory, model),
+                runtime=partial(capture_minutes, model),
+                gpu=partial(capture_gpus, model),
                 downloads=1 if entry.kind == "hub" else 0,
             params:
                 code=modules("train_tuned_lens"),

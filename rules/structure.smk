@@ -18,6 +18,10 @@ def structure_memory(wildcards, attempt):
     return 2000 * attempt
 
 
+def structure_minutes(wildcards, attempt):
+    return 60 * attempt
+
+
 for model in RUNNABLE:
     revisions, place = revisions_of(model)
     at = at_revision(place)
@@ -41,6 +45,7 @@ for model in RUNNABLE:
         threads: 1
         resources:
             mem_mb=structure_memory,
+            runtime=structure_minutes,
         params:
             code=modules("measure_transfer"),
             transfer=settings("transfer"),
@@ -70,6 +75,7 @@ for model in RUNNABLE:
         threads: 1
         resources:
             mem_mb=structure_memory,
+            runtime=structure_minutes,
         params:
             code=modules("measure_foundations"),
             foundations=settings("foundations"),
@@ -104,6 +110,7 @@ for model in RUNNABLE:
         threads: 1
         resources:
             mem_mb=structure_memory,
+            runtime=structure_minutes,
         params:
             code=modules("measure_controls"),
             controls=partial(control_settings, model),

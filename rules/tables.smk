@@ -15,6 +15,7 @@ rule tabulate_probes:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_probes"),
     message:
@@ -40,6 +41,7 @@ rule tabulate_fragility:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_fragility"),
     message:
@@ -62,6 +64,7 @@ rule tabulate_onsets:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_onsets"),
         onsets=onset_settings(),
@@ -85,6 +88,7 @@ rule tabulate_transfer:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_transfer"),
     script:
@@ -105,6 +109,7 @@ rule tabulate_foundations:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_foundations"),
     script:
@@ -125,6 +130,7 @@ rule tabulate_controls:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_controls"),
     script:
@@ -145,6 +151,7 @@ rule tabulate_many_class:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_many_class"),
     script:
@@ -169,6 +176,7 @@ rule tabulate_routing:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_routing"),
     message:
@@ -194,6 +202,7 @@ rule tabulate_levels:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_levels"),
         levels=settings("levels"),
@@ -220,6 +229,7 @@ rule tabulate_levels_models:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_levels_models"),
         levels=settings("levels"),
@@ -244,6 +254,7 @@ rule tabulate_decisions:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("tabulate_decisions"),
         rules=decision_settings(),
@@ -269,6 +280,7 @@ rule join_table:
     threads: 1
     resources:
         mem_mb=table_memory,
+        runtime=table_minutes,
     params:
         code=modules("join_table"),
     message:
