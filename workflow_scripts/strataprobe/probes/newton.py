@@ -18,8 +18,8 @@ _ROUGHLY = 0.3
 # but nothing is gained by less than this share of the tolerance.
 _BELOW = 0.5
 _INNER_STEPS = 400
-# A step must bring this share of the decrease that its slope promises, up to the objective's rounding.
-_SUFFICIENT, _ROUNDING = 1e-4, 1e-13
+# A step must bring this share of the decrease that its slope promises, up to rounding.
+_SUFFICIENT = 1e-4
 _HALVINGS = 30
 _TINY = 1e-30
 
@@ -79,7 +79,7 @@ def _line_search(
             point.bias + length * bias,
             point.logits + length * logits,
         )
-        allowed = point.value + _SUFFICIENT * length * slope + _ROUNDING * np.abs(point.value)
+        allowed = point.value + _SUFFICIENT * length * slope + point.rounding
         short = live & ~(reached.value <= allowed)
         if not short.any():
             break
@@ -130,6 +130,11 @@ class _Model:
         """The negative gradient in these coordinates."""
         weights, bias = gradient
         return (bias * self.centre - weights).astype(np.float32), (-bias).astype(np.float32)
+
+    def size_outside(self, residual: Pair) -> np.ndarray:
+        """(problems, 1, fits, 1) the size of a gradient in the coordinates that the tolerance is in."""
+        weights, bias = residual
+        return size_of(weights + bias * self.centre.astype(np.float32), bias)
 
     def outside(self, step: Pair) -> Pair:
         """A step in the coordinates of the gradient, in double."""
@@ -192,7 +197,7 @@ def _newton_step(
         step, residual = _sum(step, length, direction), _sum(residual, -length, image)
         down = model.preconditioned(*residual)
         old, size = size, _inner(residual, down)
-        going = going & (size > share**2 * before) & (size_of(*residual) > enough)
+        going = going & (size > share**2 * before) & (model.size_outside(residual) > enough)
         if not going.any():
             break
         direction = _sum(down, _quotient(size, old, going), direction)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_ROUNDING = 1e-14
+
 Pair = tuple[np.ndarray, np.ndarray]
 """Weights (problems, classes, fits, axes) and bias (problems, classes, fits, 1), or a gradient by them."""
 
@@ -49,6 +51,7 @@ class Point:
         logits: (problems, classes, fits, items).
         chance: the same shape, the classes' probabilities.
         value: (problems, 1, fits, 1) the objective.
+        rounding: (problems, 1, fits, 1) how much of it may be rounding: a loss is a difference of logits.
     """
 
     weights: np.ndarray
@@ -56,6 +59,7 @@ class Point:
     logits: np.ndarray
     chance: np.ndarray
     value: np.ndarray
+    rounding: np.ndarray
 
     @classmethod
     def at(cls, task: Task, weights: np.ndarray, bias: np.ndarray, logits: np.ndarray) -> "Point":
@@ -67,10 +71,11 @@ class Point:
         loss = largest + np.log(total) - (logits * task.target).sum(axis=1, keepdims=True)
         penalty = (weights**2).sum(axis=(1, 3), keepdims=True) / 2
         value = (task.cost * loss).sum(axis=-1, keepdims=True) + penalty
-        return cls(weights, bias, logits, chance, value)
+        rounding = _ROUNDING * (value + (task.cost * np.abs(largest)).sum(axis=-1, keepdims=True))
+        return cls(weights, bias, logits, chance, value, rounding)
 
     def only(self, fits: np.ndarray) -> "Point":
-        parts = self.weights, self.bias, self.logits, self.chance, self.value
+        parts = self.weights, self.bias, self.logits, self.chance, self.value, self.rounding
         return Point(*(part[:, :, fits] for part in parts))
 
 
