@@ -156,8 +156,8 @@ class Routing(Section):
     """Probes of many classes, and what they make of words or groups never seen (lucky-defaults paper, 4)."""
 
     C: Positive = 1.0
-    tolerance: Positive = 1e-4
-    max_iterations: Count = 5000
+    tolerance: Positive = 1e-8
+    max_iterations: Count = 100
     folds: Annotated[int, Field(ge=2)] = 5
     seed: Whole = 1729
 
