@@ -20,8 +20,8 @@ from tests.workflow.trees import PARTS, differing
 _AFTER_FRAGILITY = tabulating(of=["fragility"]) | joining(["fragility", "scale", "trajectory"]) | drawing()
 _AFTER_PROBES = measuring() | tabulating() | joining() | drawing()
 
-# Every table is one import away from all of them.
-_AFTER_TABLES = tabulating() | checking([]) | joining() | drawing()
+# Every table is one import away from all of them; noise curves are drawn from no table.
+_AFTER_TABLES = tabulating() | checking([]) | joining() | (drawing() - {"draw_noise_curves"})
 
 # Each module with the jobs of the stages that import it, and of all that hangs on them.
 CHANGES = {
