@@ -15,7 +15,7 @@ def made_weights(model, revisions):
 def needed_by(members):
     """The measure whose revisions are all that these datasets are captured at, or None: at every one."""
     kind, *others = {DATASETS[name].kind for name in members}
-    return {"control": "levels", "vocabulary": "routing"}.get(kind) if not others else None
+    return next((measure for measure, of in KIND_OF.items() if of == kind and not others), None)
 
 
 for model, entry in RUNNABLE.items():

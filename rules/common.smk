@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow_scripts"))
 
 from snakemake.cli import get_argument_parser
 
-from strataprobe.config import ELSEWHERE, Study
+from strataprobe.config import ELSEWHERE, KIND_OF, MEASURE_OF, Study
 from strataprobe.errors import StrataprobeError
 from strataprobe.workflow import designs, imports, targets, timing
 

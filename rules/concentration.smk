@@ -20,6 +20,7 @@ def many_class_settings(wildcards):
 def elsewhere_settings(model):
     """What the config says of predictions made elsewhere, as one sorted dict."""
     return {
+        "dataset": ELSEWHERE,
         "model": model,
         "partition": MODELS[model].source["partition"],
         "settings": routing_settings(),

@@ -119,12 +119,7 @@ def figure_revision(spec):
 
 def figure_checkpoints(spec, model):
     """The revisions of a model that a figure of this kind can show."""
-    measures = {
-        **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
-        **dict.fromkeys(PARTS_OF_ROUTING, "routing"),
-        "many_class": "many_class",
-    }
-    return MODELS[model].measured_at(measures.get(spec.kind))
+    return MODELS[model].measured_at(MEASURE_OF.get(spec.kind))
 
 
 def figure_checkpoint(spec, model):

@@ -7,7 +7,7 @@ from strataprobe.provenance import provenance
 PACKAGES = ("numpy", "scipy")
 
 
-def main(predictions, out, *, model, partition, settings):
+def main(predictions, out, *, model, dataset, partition, settings):
     of = {name: side for side, classes in partition.items() for name in classes}
     read = concentration.read_predictions(predictions, concentration.Partition(tuple(partition), of))
     thresholds = concentration.Thresholds.of(settings["concentration"])
@@ -16,7 +16,7 @@ def main(predictions, out, *, model, partition, settings):
         "model": model,
         "revision": "main",
         "step": None,
-        "dataset": "predictions",
+        "dataset": dataset,
         "seed": None,
         **routing.summary_of(read, thresholds=thresholds, settings=settings["routing"]),
         "provenance": provenance(
@@ -31,7 +31,5 @@ if __name__ == "__main__":
         main(
             snakemake.input.predictions,
             snakemake.output[0],
-            model=snakemake.params.predictions["model"],
-            partition=snakemake.params.predictions["partition"],
-            settings=snakemake.params.predictions["settings"],
+            **snakemake.params.predictions,
         )

@@ -69,8 +69,7 @@ def capture_vocabulary(
         hidden_size=lm.hidden_size,
         provenance={**provenance, "blocks": chosen},
     ) as writer:
-        bytes_each = len(chosen) * len(positions) * lm.hidden_size * 4
-        size = max(1, (settings.window_mb << 20) // bytes_each)
+        size = settings.texts_a_window(len(chosen) * len(positions), lm.hidden_size)
         for start in range(0, len(items.ids), size):
             stop = min(start + size, len(items.ids))
             states = _window(lm, prepared, range(start, stop), chosen, settings, progress)

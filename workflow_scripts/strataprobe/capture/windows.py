@@ -40,6 +40,10 @@ class Settings:
     threads: int
     window_mb: int
 
+    def texts_a_window(self, vectors: int, hidden_size: int) -> int:
+        """How many texts' pooled states a window holds, each of so many float32 vectors: at least one."""
+        return max(1, (self.window_mb << 20) // (vectors * hidden_size * 4))
+
 
 @dataclass(frozen=True)
 class Window:
@@ -115,8 +119,7 @@ def _windows(
 ) -> Iterator[Window]:
     batches = Batches(lm, items.tokens, items.ids, settings.batch_tokens, settings.threads)
     run = _Run(lm, items, settings.embed, batches, progress)
-    bytes_each = len(run.names) * len(items.positions) * lm.hidden_size * 4
-    size = max(1, (settings.window_mb << 20) // bytes_each)
+    size = settings.texts_a_window(len(run.names) * len(items.positions), lm.hidden_size)
     for start in range(0, len(items.tokens), size):
         yield run.window(start, min(start + size, len(items.tokens)))
 

@@ -11,9 +11,9 @@ from typing import Any
 from strataprobe.config.fields import SLUG
 from strataprobe.config.raw import mapping
 from strataprobe.config.revisions import choice_of
-from strataprobe.revisions import Table, choose, place, read
+from strataprobe.revisions import COMMAND, Table, choose, place, read
 
-_COMMAND = "snakemake --cores 1 resolve (with the same --configfile)"
+_COMMAND = f"{COMMAND} (with the same --configfile)"
 
 
 def lists(raw: Mapping[str, Any], base: Path | None, faults: list[str]) -> dict[str, Table]:

@@ -3,7 +3,7 @@
 from strataprobe.lm.memory import collection_paused
 
 with collection_paused():  # torch, too, makes objects by the hundred thousand
-    from strataprobe.lm.batches import Batches, longest_first
+    from strataprobe.lm.batches import Batches
     from strataprobe.lm.loaded import LoadedLM, attached, block_input, first_tensor, overlapping
     from strataprobe.lm.loading import DTYPES, load, resolve_device
     from strataprobe.lm.output import OutputMap
@@ -25,7 +25,6 @@ __all__ = [
     "block_input",
     "first_tensor",
     "load",
-    "longest_first",
     "overlapping",
     "plan_rows",
     "plan_trees",

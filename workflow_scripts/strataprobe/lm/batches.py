@@ -62,7 +62,7 @@ class Batches:
 
     def plan(self, rows: list[Row]) -> list[list[Row]]:
         """All batches, longest first, so that memory runs out early or never."""
-        order = longest_first(rows)
+        order = sorted(rows, key=lambda row: (-row.length, row.members))
         ends = batch_ends([row.length for row in order], self.budget)
         return [order[start:end] for start, end in pairwise([0, *ends])]
 
@@ -75,16 +75,11 @@ class Batches:
             return chosen
         (row,) = chosen
         if len(row.members) > 1:
-            return longest_first(row.alone(self.tokens))
+            return row.alone(self.tokens)
         raise ModelError(
             f"{self.lm.name}: memory ran out on {self.ids[row.members[0]]} alone ({row.length} tokens, "
             f"{self.lm.dtype}, {self.lm.device}); a smaller dtype, a shorter text or more memory would help"
         )
-
-
-def longest_first(rows: list[Row]) -> list[Row]:
-    """Rows by length, those of one length by their first member."""
-    return sorted(rows, key=lambda row: (-row.length, row.members))
 
 
 def batch_ends(lengths: Sequence[int], budget: int) -> list[int]:

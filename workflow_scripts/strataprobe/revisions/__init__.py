@@ -5,10 +5,11 @@ Pure text: nothing here asks a hub, so the config and the rules can read a model
 
 from strataprobe.revisions.chosen import choose, instead, shortened
 from strataprobe.revisions.names import MAIN, RevisionName, in_order, parse
-from strataprobe.revisions.table import COLUMNS, Listed, Table, listed, place, read, write
+from strataprobe.revisions.table import COLUMNS, COMMAND, Listed, Table, listed, place, read, write
 
 __all__ = [
     "COLUMNS",
+    "COMMAND",
     "MAIN",
     "Listed",
     "RevisionName",

@@ -16,6 +16,9 @@ from strataprobe.revisions.names import RevisionName, parse
 
 COLUMNS = ("revision", "ref", "commit", "stage", "ingredient", "step", "tokens_billions", "bytes")
 # First line: which repository the list is of, since a model's entry may come to name another one.
+COMMAND = "snakemake --cores 1 resolve"
+"""What a user runs to have the list written, as messages say it."""
+
 _TITLE = re.compile(r"# (?P<repo>\S+/\S+): revisions as `snakemake resolve` found them")
 _FORMS = {
     # A name in paths: as config.fields has it, which lies above this room.
@@ -131,7 +134,7 @@ def read(path: str | Path, name: str, faults: list[str]) -> Table | None:
         wrong += _twice([row for row in rows if row is not None], name)
     if wrong:
         faults += [*wrong[:_FEW], *([f"{name}: {len(wrong) - _FEW} more"] if len(wrong) > _FEW else [])]
-        faults.append(f"{name}: mend it, or write it anew: snakemake --cores 1 resolve")
+        faults.append(f"{name}: mend it, or write it anew: {COMMAND}")
         return None
     return Table(found["repo"], tuple(sorted(rows, key=lambda row: row.said.place)))
 

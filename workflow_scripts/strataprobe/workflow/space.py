@@ -15,7 +15,7 @@ FLOAT32 = 4
 _ITEM_SIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Pooled over all tokens, and over all but the first: every cache has both (`capture.caching`).
 _MEANS = 2
-_ASK = "to ask the hub: snakemake --cores 1 resolve, with the same --configfile"
+_ASK = f"to ask the hub: {revisions.COMMAND}, with the same --configfile"
 
 
 @dataclass
