@@ -1,14 +1,11 @@
-"""Pooling inside the forward pass: weights over tokens, and the hooks that apply them."""
+"""Pooling inside the forward pass: weights over tokens, applied to each layer's states as they come."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from threading import local
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-
-from strataprobe.lm import block_input, first_tensor
+from torch import Tensor
 
 MEAN, MEAN_REST, LAST = "mean", "mean_rest", "last"
 
@@ -46,49 +43,32 @@ def pooling_weights(
     return weights.reshape(len(columns), most * len(positions), width)
 
 
-@dataclass
-class Pooler:
-    """Turns each block's output into pooled vectors as it comes, and keeps nothing else of it.
+@dataclass(frozen=True)
+class Pooling:
+    """Turns each layer's states into pooled vectors as they come, and keeps nothing else of them.
 
-    `weights` is (rows, vectors, tokens); `padding` (rows, tokens, 1) is None where there is none.
+    Attributes:
+        batch: what the decoder takes.
+        weights: (rows, texts a row at most x positions, tokens), of `pooling_weights`.
+        padding: (rows, tokens, 1), or None where there is none.
+        held: (rows, texts a row at most), whether there is such a text.
     """
 
-    layers: int
+    batch: dict[str, Tensor]
     weights: Tensor
     padding: Tensor | None
-    hidden_size: int
-    pooled: Tensor = field(init=False)
+    held: np.ndarray
 
-    def __post_init__(self) -> None:
-        shape = (self.layers, *self.weights.shape[:2], self.hidden_size)
-        self.pooled = torch.empty(shape, dtype=torch.float32, device=self.weights.device)
-
-    def pool(self, row: int, hidden: Tensor) -> None:
-        """Take in the states (rows, tokens, hidden) of one layer."""
+    def keep(self, hidden: Tensor) -> Tensor:
+        """(rows, vectors, hidden) float32 of the states (rows, tokens, hidden) of one layer."""
         hidden = hidden.to(self.weights.device, torch.float32)
         # 0 x NaN is NaN: what stands at padding must be gone, not just weigh nothing.
         if self.padding is not None:
             hidden = hidden.masked_fill(self.padding, 0.0)
-        torch.bmm(self.weights, hidden, out=self.pooled[row])
+        return torch.bmm(self.weights, hidden)
 
-
-class Pooling(local):
-    """The pooler of the batch that a thread is running: several threads run one model, and its hooks."""
-
-    pooler: Pooler | None = None
-
-
-def hooks(pooling: Pooling, blocks: nn.ModuleList, embed: bool) -> list:
-    """Hooks on the blocks that pool for whoever runs them; whoever asks for them removes them."""
-
-    def before(_module: nn.Module, args: tuple, kwargs: dict) -> None:
-        pooling.pooler.pool(0, block_input(args, kwargs))
-
-    handles = [blocks[0].register_forward_pre_hook(before, with_kwargs=True)] if embed else []
-    for row, block in enumerate(blocks, start=int(embed)):
-
-        def after(_module: nn.Module, _args: tuple, output: object, row: int = row) -> None:
-            pooling.pooler.pool(row, first_tensor(output))
-
-        handles.append(block.register_forward_hook(after))
-    return handles
+    def finish(self, kept: Tensor) -> np.ndarray:
+        """(layers, texts, positions, hidden) float32, texts in the order of the rows."""
+        layers, rows, _, hidden = kept.shape
+        vectors = kept.cpu().numpy().reshape(layers, rows, self.held.shape[1], -1, hidden)
+        return vectors[:, self.held]

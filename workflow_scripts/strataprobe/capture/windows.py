@@ -6,15 +6,17 @@ bounded size, in the texts' order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from strataprobe.capture.items import Items, Spans, prepare
-from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooler, Pooling, hooks, pooling_weights
+from strataprobe.capture.pooling import MEAN, MEAN_REST, Pooling, pooling_weights
 from strataprobe.errors import ModelError, listing
-from strataprobe.lm import Batches, LoadedLM, Row, attached, batch_rows, plan_rows, resolve_device
+from strataprobe.lm import EMBED as EMBED_LAYER
+from strataprobe.lm import Batches, LoadedLM, Row, batch_rows, plan_rows, resolve_device, run_layers
 
 EMBED = "embed"
 _SHOWN = 10
@@ -117,11 +119,17 @@ def check_settings(lm: LoadedLM, settings: Settings) -> None:
 def _windows(
     lm: LoadedLM, items: Items, settings: Settings, progress: Callable[[int], object]
 ) -> Iterator[Window]:
-    batches = Batches(lm, items.tokens, items.ids, settings.batch_tokens, settings.threads)
-    run = _Run(lm, items, settings.embed, batches, progress)
-    size = settings.texts_a_window(len(run.names) * len(items.positions), lm.hidden_size)
-    for start in range(0, len(items.tokens), size):
-        yield run.window(start, min(start + size, len(items.tokens)))
+    run = _Run(lm, items, settings, progress)
+    spans = run.spans()
+    if lm.blockwise is not None:  # a pass loads the weights, so one is for all windows
+        with closing(run.passed(spans)) as passed:
+            for span in spans:
+                yield run.window(*span, passed)
+        return
+    for span in spans:
+        with closing(run.passed([span])) as passed:
+            window = run.window(*span, passed)
+        yield window
 
 
 @dataclass
@@ -130,31 +138,50 @@ class _Run:
 
     lm: LoadedLM
     items: Items
-    embed: bool
-    batches: Batches
+    settings: Settings
     progress: Callable[[int], object]
-    names: list[str] = field(init=False)
-    pooling: Pooling = field(init=False, default_factory=Pooling)
+    layers: dict[str, int] = field(init=False)
+    batches: Batches = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = [EMBED] * self.embed + [f"layer_{i:02d}" for i in range(self.lm.n_layers)]
+        self.batches = Batches(
+            self.lm,
+            self.items.tokens,
+            self.items.ids,
+            self.settings.batch_tokens,
+            self.settings.threads,
+        )
+        blocks = {f"layer_{i:02d}": i for i in range(self.lm.n_layers)}
+        self.layers = ({EMBED: EMBED_LAYER} if self.settings.embed else {}) | blocks
 
-    def window(self, start: int, stop: int) -> Window:
-        """Capture the items start..stop-1."""
-        tokens = self.items.tokens
-        shape = (len(self.names), stop - start, len(self.items.positions), self.lm.hidden_size)
+    def spans(self) -> list[tuple[int, int]]:
+        """First and end of the texts of each window."""
+        count = len(self.items.tokens)
+        vectors = len(self.layers) * len(self.items.positions)
+        size = self.settings.texts_a_window(vectors, self.lm.hidden_size)
+        return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def passed(self, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[list[Row], np.ndarray]]:
+        """The batches of some windows, in the windows' order, with what was pooled of each."""
+        groups = [plan_rows(self.items.tokens, range(*span), self.lm.sharing_limit) for span in spans]
+        return run_layers(self.batches, groups, list(self.layers.values()), self._begin)
+
+    def window(self, start: int, stop: int, passed: Iterator[tuple[list[Row], np.ndarray]]) -> Window:
+        """The items start..stop-1, all of whose batches come first of those that pass."""
+        shape = (len(self.layers), stop - start, len(self.items.positions), self.lm.hidden_size)
         pooled = np.empty(shape, dtype=np.float32)
-        rows = plan_rows(tokens, range(start, stop), self.lm.sharing_limit)
-        with attached(hooks(self.pooling, self.lm.blocks, self.embed)):
-            for chosen, result in self.batches.run(rows, self._forward):
-                texts = [member for row in chosen for member in row.members]
-                self._check_finite(result, texts)
-                pooled[:, np.array(texts) - start] = result
-                self.progress(len(texts))
-        counts = np.array([len(tokens[i]) for i in range(start, stop)], dtype=np.int32)
-        return Window(start, stop, dict(zip(self.names, pooled, strict=True)), counts)
+        missing = stop - start
+        while missing:
+            chosen, result = next(passed)
+            texts = [member for row in chosen for member in row.members]
+            self._check_finite(result, texts)
+            pooled[:, np.array(texts) - start] = result
+            missing -= len(texts)
+            self.progress(len(texts))
+        counts = np.array([len(self.items.tokens[i]) for i in range(start, stop)], dtype=np.int32)
+        return Window(start, stop, dict(zip(self.layers, pooled, strict=True)), counts)
 
-    def _forward(self, chosen: list[Row]) -> np.ndarray:
+    def _begin(self, chosen: list[Row]) -> Pooling:
         lm, items = self.lm, self.items
         batch, columns = batch_rows(lm, items.tokens, chosen)
         places = items.places[[member for row in chosen for member in row.members]]
@@ -162,21 +189,15 @@ class _Run:
         weights = torch.from_numpy(pooling_weights(columns, width, items.positions, places)).to(lm.device)
         padded = len({row.length for row in chosen}) > 1
         padding = (weights == 0).all(dim=1)[..., None] if padded else None
-        self.pooling.pooler = pooler = Pooler(len(self.names), weights, padding, lm.hidden_size)
-        with torch.inference_mode():
-            lm.run_decoder(batch)
-            pooled = pooler.pooled.cpu().numpy()
-        self.pooling.pooler = None
-        vectors = pooled.reshape(len(self.names), len(chosen), -1, len(items.positions), lm.hidden_size)
-        held = np.arange(vectors.shape[2]) < np.array([[len(row.members)] for row in chosen])
-        return vectors[:, held]
+        counts = np.array([[len(row.members)] for row in chosen])
+        return Pooling(batch, weights, padding, np.arange(counts.max()) < counts)
 
     def _check_finite(self, pooled: np.ndarray, chosen: list[int]) -> None:
         # NaN and inf survive any sum, and float64 holds the sum of any finite float32.
         if np.isfinite(pooled.sum(dtype=np.float64)):
             return
         bad = ~np.isfinite(pooled).all(axis=(2, 3))
-        layers = [name for name, row in zip(self.names, bad, strict=True) if row.any()]
+        layers = [name for name, row in zip(self.layers, bad, strict=True) if row.any()]
         texts = [self.items.ids[i] for i, wrong in zip(chosen, bad.any(axis=0), strict=True) if wrong]
         listed = ", ".join(texts[:_SHOWN]) + (
             f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""

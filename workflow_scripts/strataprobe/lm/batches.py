@@ -23,7 +23,8 @@ class Batches:
 
     Attributes:
         tokens, ids: of every sequence; rows name them by number.
-        workers: batches run at a time, on a CPU each by one thread, so that their number changes no bit.
+        workers: batches run at a time, on a CPU each by one thread, so that their number changes no bit. One
+            alone where the model's weights come and go with it.
     """
 
     lm: LoadedLM
@@ -33,7 +34,8 @@ class Batches:
     workers: int
 
     def __post_init__(self) -> None:
-        self.workers = self.workers if self.lm.device == "cpu" else 1
+        self.at_a_block = self.workers if self.lm.device == "cpu" else 1
+        self.workers = 1 if self.lm.offloads else self.at_a_block
 
     def run(self, rows: list[Row], forward: Callable[[list[Row]], T]) -> Iterator[tuple[list[Row], T]]:
         """Each batch with what `forward` made of it.
@@ -60,11 +62,25 @@ class Batches:
         finally:
             threads.shutdown(cancel_futures=True)
 
+    def each(self, planned: list[list[Row]], forward: Callable[[list[Row]], T]) -> Iterator[T | None]:
+        """What `forward` makes of each batch while weights stay loaded; None if memory ran out."""
+        initial = {"initializer": torch.set_num_threads, "initargs": (1,)}
+        with ThreadPoolExecutor(self.at_a_block, **initial) as threads:
+            yield from threads.map(lambda chosen: _try(forward, chosen), planned)
+
     def plan(self, rows: list[Row]) -> list[list[Row]]:
         """All batches, longest first, so that memory runs out early or never."""
         order = sorted(rows, key=lambda row: (-row.length, row.members))
         ends = batch_ends([row.length for row in order], self.budget)
         return [order[start:end] for start, end in pairwise([0, *ends])]
+
+    def smaller(self, chosen: list[Row]) -> list[list[Row]]:
+        """A batch that memory ran out on, in smaller ones.
+
+        Raises:
+            ModelError: it holds one sequence.
+        """
+        return self.plan(self._shrink(chosen))
 
     def _shrink(self, chosen: list[Row]) -> list[Row]:
         """Halve the batch; a row that does not fit by itself is taken apart. Returns what is to be done."""
@@ -116,12 +132,12 @@ def _try(forward: Callable[[list[Row]], T], chosen: list[Row]) -> T | None:
     try:
         return forward(chosen)
     except (RuntimeError, MemoryError) as error:
-        if not _is_out_of_memory(error):
+        if not out_of_memory(error):
             raise
     return None  # only here, out of the handler, is the traceback gone that held the batch's tensors
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
     words = ("out of memory", "can't allocate memory", "not enough memory")
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return known or any(word in str(error).lower() for word in words)

@@ -1,10 +1,15 @@
 """Whether a loaded model's states are those of each text, however texts are batched: two forward passes."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from strataprobe.errors import ModelError
-from strataprobe.lm.loaded import LoadedLM, attached, first_tensor
+from strataprobe.lm.batches import Batches
+from strataprobe.lm.loaded import LoadedLM
+from strataprobe.lm.passes import run_layers
 from strataprobe.lm.rows import Row, batch_rows
 
 # Half precision rounds otherwise in another batch shape; a model that looks ahead is far beyond this.
@@ -13,7 +18,7 @@ _ALLOWED_HALF = 0.25
 _NO_LIMIT = 10**9
 
 
-def check_rows(lm: LoadedLM, tokens: list[int]) -> int:
+def check_rows(lm: LoadedLM, tokens: list[int], alone: Sequence[Tensor] | None = None) -> int:
     """Refuse a model whose states depend on padding or on later tokens; find its `sharing_limit`.
 
     A text's activations must be the same alone and in any batch; a model that attends to later tokens, or
@@ -22,6 +27,8 @@ def check_rows(lm: LoadedLM, tokens: list[int]) -> int:
     Args:
         lm: the model.
         tokens: at least four, to try it with.
+        alone: the states of these tokens after each block, each (1, tokens, hidden), from a pass of the whole
+            model; what runs block by block is compared with them.
 
     Returns:
         The longest sequences (tokens) this model gives the same states in rows of their own and in a shared
@@ -33,6 +40,8 @@ def check_rows(lm: LoadedLM, tokens: list[int]) -> int:
     common = tokens[:-2]
     sequences = [tokens, [*common, tokens[-1], *tokens[:2]]]
     apart = _states(lm, lm.batch([common, *sequences]))
+    if lm.blockwise is not None and alone is not None:
+        _check_by_block(lm, [states[1, : len(tokens)] for states in apart], [state[0] for state in alone])
     for layer, states in enumerate(apart):
         padded, continued = states[0, : len(common)], states[1, : len(common)]
         if not bool(torch.isfinite(states).all()):
@@ -45,6 +54,18 @@ def check_rows(lm: LoadedLM, tokens: list[int]) -> int:
                 "attention mask are read"
             )
     return _window(lm) if _shares(lm, sequences, len(common), [states[1:] for states in apart]) else 0
+
+
+def _check_by_block(lm: LoadedLM, found: Sequence[Tensor], whole: Sequence[Tensor]) -> None:
+    """Refuse a model whose blocks hand each other more than the residual stream."""
+    for layer, (states, expected) in enumerate(zip(found, whole, strict=True)):
+        difference = float((states - expected.float()).norm() / expected.float().norm())
+        if difference > _allowed(lm):
+            raise ModelError(
+                f"{lm.name}: {type(lm.model).__name__} gives other states (by {difference:.1g}) at layer "
+                f"{layer:02d} when its blocks are run one at a time: they hand on more than the hidden "
+                "state; placement.weights: spread would be right"
+            )
 
 
 def _shares(lm: LoadedLM, sequences: list[list[int]], common: int, apart: list[Tensor]) -> bool:
@@ -80,11 +101,20 @@ def _window(lm: LoadedLM) -> int:
 
 def _states(lm: LoadedLM, batch: dict[str, Tensor]) -> list[Tensor]:
     """(rows, longest, d) float32 states after each block."""
-    states: list[Tensor] = []
-    hooks = [
-        b.register_forward_hook(lambda _m, _a, out: states.append(first_tensor(out).float()))
-        for b in lm.blocks
-    ]
-    with torch.inference_mode(), attached(hooks):
-        lm.run_decoder(batch)
-    return states
+    row = Row((0,), 0, batch["input_ids"].shape[1])
+    batches = Batches(lm, [[]], [lm.name], 1, 1)
+    ((_, states),) = run_layers(batches, [[row]], range(lm.n_layers), lambda _chosen: _Everything(batch))
+    return list(states)
+
+
+@dataclass(frozen=True)
+class _Everything:
+    """Keeps all states of a batch."""
+
+    batch: dict[str, Tensor]
+
+    def keep(self, hidden: Tensor) -> Tensor:
+        return hidden.float()
+
+    def finish(self, kept: Tensor) -> Tensor:
+        return kept

@@ -19,6 +19,21 @@ Offsets = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
+class Blockwise:
+    """How a model whose blocks are loaded one at a time is run.
+
+    Attributes:
+        returned: what each block returns: None a tensor, else a tuple of so many entries.
+        states_mb: MiB of waiting states in memory; more of them wait in files.
+        sound: blocks whose weights have been seen to be finite.
+    """
+
+    returned: tuple[int | None, ...]
+    states_mb: int
+    sound: set[int]
+
+
+@dataclass(frozen=True)
 class LoadedLM:
     """A causal language model with its parts by name.
 
@@ -26,6 +41,8 @@ class LoadedLM:
     `head` is None for a model without output embeddings. `adds_bos` says whether the tokenizer puts its
     BOS before a text. `max_tokens` is None where neither the model nor its tokenizer has a limit.
     Sequences of up to `sharing_limit` tokens may share a row where they begin alike (`lm.rows`); 0 says none.
+    `offloads` says that weights come and go while it runs, `blockwise` how, where block by block; `folder`
+    holds what could not stay in memory, and goes with it.
     """
 
     name: str
@@ -44,6 +61,9 @@ class LoadedLM:
     dtype: str
     adds_bos: bool
     sharing_limit: int = 0
+    offloads: bool = False
+    blockwise: Blockwise | None = None
+    folder: Any = None
 
     def encode(self, texts: Sequence[str], ids: Sequence[str] | None = None) -> list[list[int]]:
         """Token ids of each text, with exactly one BOS or none, as the tokenizer says.

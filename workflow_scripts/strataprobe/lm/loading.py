@@ -1,7 +1,8 @@
 """From a directory of safetensors to a LoadedLM that has been checked."""
 
 import re
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,27 @@ from torch import nn
 
 from strataprobe.errors import ModelError, numbered
 from strataprobe.lm.checks import check_rows
-from strataprobe.lm.loaded import LoadedLM
+from strataprobe.lm.estimate import DTYPES, Asked, batch_bytes, check_fits
+from strataprobe.lm.free import free_memory
+from strataprobe.lm.half import warn_if_slow
+from strataprobe.lm.loaded import Blockwise, LoadedLM
 from strataprobe.lm.memory import collection_paused
+from strataprobe.lm.offload import is_finite
 from strataprobe.lm.parts import Parts, find_parts
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+from strataprobe.lm.placement import (
+    BLOCKWISE,
+    DISK,
+    WHOLE,
+    Device,
+    Placement,
+    block_bytes,
+    device_map,
+    room_for_blocks,
+    skeleton,
+    spread_homes,
+    tell,
+)
+from strataprobe.lm.stored import read_sizes
 
 _NO_LIMIT = 10**9  # tokenizers without a limit of their own say 1e30
 _SHOWN = 5
@@ -38,7 +55,16 @@ def resolve_device(name: str) -> str:
     return name
 
 
-def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int | None = None) -> LoadedLM:
+def load(
+    directory: str | Path,
+    *,
+    dtype: str,
+    device: str = "auto",
+    layers: int | None = None,
+    placement: Placement | Mapping[str, Any] | None = None,
+    batch_tokens: int = 0,
+    threads: int = 1,
+) -> LoadedLM:
     """Load a causal language model from a directory of safetensors, and check that it is what we take it for.
 
     Args:
@@ -46,21 +72,33 @@ def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int
         dtype: "float32", "bfloat16" or "float16".
         device: "auto" (cuda, then mps, then cpu), "cuda", "mps" or "cpu".
         layers: the number of blocks the study says it has, or None.
+        placement: where its weights lie while it runs; on one device by default.
+        batch_tokens: padded tokens of the batches it is to run, which need memory, too.
+        threads: of these batches at a time on a CPU.
 
     Raises:
-        ModelError: it cannot be loaded, its weights are incomplete or not finite, its blocks are not as
-            many as said, or its decoder is built in a way that cannot be read; names the directory.
+        ModelError: it does not fit into memory (says what would), it cannot be loaded, its weights are
+            incomplete or not finite, its blocks are not as many as said, or its decoder is built in a way
+            that cannot be read; names the directory.
     """
     directory = Path(directory)
     if dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is unknown; one of {', '.join(DTYPES)} would be right")
-    place = resolve_device(device)
+    place, placement = resolve_device(device), Placement.of(placement)
+    _check_placement(placement, place)
+    visible = torch.cuda.device_count() if place == "cuda" else 1
+    asked = Asked(dtype, place, placement, batch_tokens, threads, visible)
+    if (directory / "config.json").is_file():
+        check_fits(directory, asked, free_memory)
+    warn_if_slow(str(directory), dtype, place)
     with collection_paused():
-        model, info = _read_model(directory, DTYPES[dtype])
+        where = None if placement.weights == WHOLE else _device_map(directory, asked)
+        folder = tempfile.TemporaryDirectory(prefix="strataprobe-") if where else None
+        model, info = _read_model(directory, DTYPES[dtype], where, folder and folder.name)
         tokenizer = _read_tokenizer(directory)
     config = model.config.get_text_config()
     _check_weights(directory, model, info, dtype)
-    model = model.to(place)
+    model = model if where else model.to(place)
     sample, adds_bos = _sample(directory, tokenizer)
     parts = find_parts(model, torch.tensor([sample], device=place), directory)
     _check_layers(directory, parts, info["unexpected_keys"], layers)
@@ -81,11 +119,55 @@ def load(directory: str | Path, *, dtype: str, device: str = "auto", layers: int
         device=place,
         dtype=dtype,
         adds_bos=adds_bos,
+        offloads=where is not None,
+        blockwise=_blockwise(placement, parts),
+        folder=folder,
     )
-    return replace(lm, sharing_limit=check_rows(lm, sample))
+    return replace(lm, sharing_limit=check_rows(lm, sample, parts.states))
 
 
-def _read_model(directory: Path, dtype: torch.dtype) -> tuple[nn.Module, dict[str, Any]]:
+def _check_placement(placement: Placement, place: str) -> None:
+    if placement.weights == WHOLE or place != "mps":
+        return
+    raise ModelError(
+        f"placement.weights: {placement.weights} is for CUDA devices and CPUs; mps shares the CPU's memory, "
+        "so capture.device: cpu would be right"
+    )
+
+
+def _blockwise(placement: Placement, parts: Parts) -> Blockwise | None:
+    if placement.weights != BLOCKWISE:
+        return None
+    waiting = placement.states_mb
+    return Blockwise(parts.returned, (free_memory("cpu") >> 22) if waiting is None else waiting, set())
+
+
+def _device_map(directory: Path, asked: Asked) -> dict[str, Device]:
+    """Where each part of the model goes."""
+    try:
+        model, name, blocks = skeleton(directory, DTYPES[asked.dtype])
+        stored = read_sizes(directory, DTYPES[asked.dtype])
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+        raise _not_loaded(directory, error) from error
+    main: Device = asked.devices[0]
+    if asked.placement.weights == BLOCKWISE:
+        return device_map(model, name, [DISK] * len(blocks), main)
+    room = room_for_blocks(
+        asked.device,
+        asked.placement,
+        rest=stored.rest.total if stored else 0,
+        batch=batch_bytes(directory, asked),
+        free=free_memory,
+        visible=asked.visible,
+    )
+    homes = spread_homes(block_bytes(blocks, DTYPES[asked.dtype]), room)
+    tell(homes)
+    return device_map(model, name, homes, main)
+
+
+def _read_model(
+    directory: Path, dtype: torch.dtype, where: dict[str, Device] | None, folder: str | None
+) -> tuple[nn.Module, dict[str, Any]]:
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
@@ -104,13 +186,20 @@ def _read_model(directory: Path, dtype: torch.dtype) -> tuple[nn.Module, dict[st
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
+            # What is left on the disk is read from the checkpoint itself, but for weights that are put
+            # together anew (most mixtures of experts): these go into the folder.
+            **({"device_map": where, "offload_folder": folder} if where else {}),
         )
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        if "trust_remote_code" in reason:
-            reason = "it needs program code of its own, and code from a checkpoint is never run"
-        raise ModelError(f"{directory}: cannot be loaded as a causal language model: {reason}") from error
+        raise _not_loaded(directory, error) from error
     return model.eval().requires_grad_(False), info
+
+
+def _not_loaded(directory: Path, error: Exception) -> ModelError:
+    reason = " ".join(str(error).split())
+    if "trust_remote_code" in reason:
+        reason = "it needs program code of its own, and code from a checkpoint is never run"
+    return ModelError(f"{directory}: cannot be loaded as a causal language model: {reason}")
 
 
 def _read_tokenizer(directory: Path) -> Any:
@@ -135,10 +224,8 @@ def _check_weights(directory: Path, model: nn.Module, info: dict[str, Any], dtyp
     faults = [f"{name}: not in the checkpoint" for name in sorted(info["missing_keys"])]
     faults += [f"{entry[0]}: its shape does not fit the config" for entry in sorted(info["mismatched_keys"])]
     for name, weight in model.named_parameters():
-        # The extremes carry NaN and inf along, without a mask as large as the weights.
-        if weight.numel() and not all(
-            bool(torch.isfinite(value)) for value in torch.aminmax(weight.detach())
-        ):
+        # One that is not there is looked at when it is loaded.
+        if weight.device.type != "meta" and not is_finite(weight):
             overflow = (
                 " (or too large for float16; bfloat16 and float32 hold it)" if dtype == "float16" else ""
             )

@@ -13,13 +13,20 @@ from strataprobe.lm.loaded import attached, block_input, first_tensor, run_modul
 
 @dataclass(frozen=True)
 class Parts:
-    """The decoder and what was found in it."""
+    """The decoder and what was found in it.
+
+    Attributes:
+        states: (1, tokens, hidden) after each block, of the tokens it was tried with.
+        returned: what each block returns: None a tensor, else a tuple of so many entries.
+    """
 
     decoder: nn.Module
     blocks: nn.ModuleList
     blocks_name: str
     final_norm: nn.Module
     hidden_size: int
+    states: list[Tensor]
+    returned: tuple[int | None, ...]
 
 
 @dataclass
@@ -29,6 +36,7 @@ class _Trace:
     order: list[int]
     entered: list[Tensor | None]
     left: list[Tensor | None]
+    returned: list[int | None]
     norms: list[tuple[nn.Module, Tensor]]
     final: Tensor | None
 
@@ -47,7 +55,7 @@ def find_parts(model: nn.Module, tokens: Tensor, directory: Path) -> Parts:
     decoder = _decoder_of(model)
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     reasons = []
-    for name, blocks in _outermost_lists(decoder):
+    for name, blocks in outermost_lists(decoder):
         if count is not None and len(blocks) != count:
             reasons.append(f"{name} has {len(blocks)} entries, the config says {count} layers")
             continue
@@ -55,7 +63,8 @@ def find_parts(model: nn.Module, tokens: Tensor, directory: Path) -> Parts:
         reason = _not_blocks(trace, len(blocks), tokens)
         norm = None if reason else _final_norm(trace)
         if norm is not None:
-            return Parts(decoder, blocks, name, norm, trace.left[-1].shape[-1])
+            returned, size = tuple(trace.returned), trace.left[-1].shape[-1]
+            return Parts(decoder, blocks, name, norm, size, trace.left, returned)
         reasons.append(f"{name}: {reason or 'no final norm turns the last block into hidden_states[-1]'}")
     raise ModelError(
         f"{directory}: {type(model).__name__} is not a decoder that can be read; a list of blocks was looked "
@@ -67,11 +76,11 @@ def _decoder_of(model: nn.Module) -> nn.Module:
     """The part without the head, or the whole model where it does not keep the two apart."""
     decoder = model.get_decoder()
     return (
-        decoder if isinstance(decoder, nn.Module) and any(True for _ in _outermost_lists(decoder)) else model
+        decoder if isinstance(decoder, nn.Module) and any(True for _ in outermost_lists(decoder)) else model
     )
 
 
-def _outermost_lists(decoder: nn.Module) -> list[tuple[str, nn.ModuleList]]:
+def outermost_lists(decoder: nn.Module) -> list[tuple[str, nn.ModuleList]]:
     """Module lists that stand in no other list (experts inside a block do)."""
     found: list[tuple[str, nn.ModuleList]] = []
     for name, module in decoder.named_modules():
@@ -82,13 +91,14 @@ def _outermost_lists(decoder: nn.Module) -> list[tuple[str, nn.ModuleList]]:
 
 
 def _trace(decoder: nn.Module, blocks: nn.ModuleList, tokens: Tensor) -> _Trace:
-    trace = _Trace([], [None] * len(blocks), [None] * len(blocks), [], None)
+    trace = _Trace([], *([None] * len(blocks) for _ in range(3)), [], None)
     inside = {module for block in blocks for module in block.modules()} | {decoder}
 
     def watch_block(index: int) -> Any:
         def hook(_module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
             trace.order.append(index)
             trace.entered[index], trace.left[index] = block_input(args, kwargs), first_tensor(output)
+            trace.returned[index] = len(output) if isinstance(output, tuple | list) else None
 
         return hook
 
@@ -135,4 +145,4 @@ def _final_norm(trace: _Trace) -> nn.Module | None:
 def _same(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None or a.shape != b.shape:
         return False
-    return a is b or torch.allclose(a.float(), b.float(), rtol=1e-5, atol=1e-6, equal_nan=True)
+    return a is b or torch.allclose(a.float(), b.to(a.device).float(), rtol=1e-5, atol=1e-6, equal_nan=True)
