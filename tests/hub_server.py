@@ -3,7 +3,8 @@
 Repositories lie in a folder as `owner/name/{commit}/...` with `owner/name/refs.json` naming branches
 and tags; `add_revision` makes both, `add_trajectory` many at once. Large files are redirected to a
 second server, as the real hub does, so that tests see whether a login leaves the hub. Faults are put in
-by `HubServer.fail`.
+by `HubServer.fail`. What was asked for, how many bytes went out, and how many revisions were waited for at
+once is counted.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import re
 import shutil
 import socket
 import struct
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -94,6 +96,10 @@ class HubServer(AbstractContextManager["HubServer"]):
     Attributes:
         url: what HF_ENDPOINT or `endpoint=` is to be.
         requests: number of requests by "METHOD /path" (without query), both servers together.
+        sent: bytes of files sent by "owner/name/{commit}/{file}"; of a cut transfer those before it.
+        hold: seconds that a large file is kept waiting for, so that two transfers can be seen to overlap;
+            no longer than until `together` revisions are waited for at the same time.
+        peak: the most revisions whose large files were waited for at the same time.
         authorized: paths that came with an Authorization header.
         gated: repositories whose files need an allowed token (their listing does not, as on the hub).
         private: repositories that do not exist for whoever has no allowed token.
@@ -103,6 +109,12 @@ class HubServer(AbstractContextManager["HubServer"]):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.requests: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.peak = 0
+        self.hold = 0.0
+        self.together = sys.maxsize
+        self._held: Counter[str] = Counter()
+        self._waiting = threading.Condition()
         self.authorized: list[str] = []
         self.gated: set[str] = set()
         self.private: set[str] = set()
@@ -141,6 +153,23 @@ class HubServer(AbstractContextManager["HubServer"]):
     def count(self, part: str) -> int:
         """Number of requests whose "METHOD /path" contains `part`."""
         return sum(number for name, number in self.requests.items() if part in name)
+
+    def bytes_sent(self, part: str) -> int:
+        """Bytes sent of the files whose path contains `part`."""
+        return sum(number for name, number in self.sent.items() if part in name)
+
+    def note_bytes(self, path: Path, number: int) -> None:
+        with self._lock:
+            self.sent[path.relative_to(self.root).as_posix()] += number
+
+    def keep_waiting(self, revision: str) -> None:
+        """Hold a transfer back, and count it: before it goes out, so no client is done with it by then."""
+        with self._waiting:
+            self._held[revision] += 1
+            self.peak = max(self.peak, len(self._held))
+            self._waiting.notify_all()
+            self._waiting.wait_for(lambda: self.peak >= self.together, timeout=self.hold)
+            self._held -= Counter([revision])
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         with self._lock:
@@ -184,6 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.fault and self.fault.status:
             self._refuse(self.fault.status, "", "as the test asked", self.fault.headers)
         elif match := re.fullmatch(r"/blob/([^/]+/[^/]+)/([0-9a-f]{40})/(.+)", path):
+            if self.command == "GET":
+                self.hub.keep_waiting(f"{match[1]}/{match[2]}")
             self._bytes(self.hub.root / match[1] / match[2] / match[3], {})
         elif match := re.fullmatch(
             r"/api/models/([^/]+/[^/]+)(?:/(revision|tree|paths-info|refs)(?:/(.+))?)?", path
@@ -301,22 +332,25 @@ class _Handler(BaseHTTPRequestHandler):
             start, stop = int(match[1]), int(match[2] or len(content) - 1) + 1
             extra["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
             status, content = 206, content[start:stop]
-        self._send(status, content, {**headers, **extra})
+        sent = self._send(status, content, {**headers, **extra})
+        self.hub.note_bytes(path, sent)
 
-    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> int:
+        """Answer, up to where the test cuts it; returns how many bytes of the content went out."""
         cut = self.fault.cut_after if self.fault else None
         if cut == 0:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
-            return
+            return 0
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content[:cut])
+        body = b"" if self.command == "HEAD" else content[:cut]
+        self.wfile.write(body)
         if cut is not None:
             self.close_connection = True
+        return len(body)
 
 
 def _entry(path: Path, name: str) -> dict:

@@ -344,7 +344,7 @@ def test_a_size_that_no_list_has_is_not_known_and_says_how_to_ask(project) -> No
 
 def a_plan(rules, *, fetched=None, caches=None, seconds=30.0) -> planning.Plan:
     parts = Space(caches or Size(), Size(), fetched or Size(), largest=6 * 10**9)
-    return planning.Plan("studies/mine.yaml", 2, rules, seconds, parts, "results/benchmarks", 10**12)
+    return planning.Plan("studies/mine.yaml", 2, rules, seconds, parts, "results/benchmarks", 10**12, 2)
 
 
 def test_a_report_names_each_rule_and_keeps_what_is_not_known_out_of_every_sum() -> None:
@@ -381,9 +381,9 @@ def test_a_report_says_of_downloads_and_disk_what_is_not_known() -> None:
         )
     )
     assert "to fetch  200.0 GB (38 revisions)\n          not known: 2 revisions of big (ask)" in text
-    assert "on disk   at least 200.0 GB more at its peak; 1.0 TB are free" in text
+    assert "on disk   at least 18.0 GB more at its peak; 1.0 TB are free" in text
     assert "activation caches: not known: 4 files of big (no identity)" in text
-    assert "200.0 GB where all are kept, 6.0 GB for the largest alone" in text
+    assert "weights of the hub: 18.0 GB at a time, 2 fetched at once; 200.0 GB in all" in text
     nothing = planning.report(a_plan(rules, caches=Size(1, 0, {"big (no identity)": 1})))
     assert "on disk   not known at its peak" in nothing
 

@@ -168,6 +168,7 @@ def test_a_hub_that_breaks_off_half_way_is_an_error_and_not_a_missing_revision(s
 
 def test_the_estimate_counts_what_is_shared_once_and_what_is_cached_not_at_all(served, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda place: type("Usage", (), {"free": 10_000})())
+    monkeypatch.setattr("strataprobe.checkpoints.disk.SPARE_BYTES", 0)
     found = resolve("tiny", REPO, STEPS[:4], endpoint=served.url)
     small = SIZE - 7000
     said = report([found], 0.001)

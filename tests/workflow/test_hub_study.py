@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.hub_server import SIGNATURE, HubServer, add_revision
+from tests.hub_server import SIGNATURE, HubServer, add_revision, add_trajectory
 from tests.workflow.study import (
     NOTHING,
     capturing,
@@ -86,6 +86,10 @@ def pinning(revisions: list[str]) -> set[str]:
     return {job("pin_tiny", revision=revision) for revision in revisions}
 
 
+def releasing(revisions: list[str]) -> set[str]:
+    return {job("release_weights_tiny", revision=revision) for revision in revisions}
+
+
 def chain(revisions: list[str]) -> set[str]:
     """All jobs of revisions up to their curves."""
     measured = measuring(revisions=revisions, datasets=["care"], seeds=[42])
@@ -152,13 +156,14 @@ def place(whole, tmp_path) -> Place:
 
 
 def test_building_the_dag_does_not_ask_the_hub(noted):
-    assert set(noted["planned"]) - set(COLLECTIONS) == chain(FIRST + LATE) | TABLED | checking(["care"])
+    wanted = chain(FIRST + LATE) | TABLED | checking(["care"]) | releasing(FIRST + LATE)
+    assert set(noted["planned"]) - set(COLLECTIONS) == wanted
     assert noted["asked by plan"] == 0
 
 
 def test_a_ref_that_is_not_there_is_named_and_the_others_finish(noted):
     first = Run(**noted["first"])
-    assert first.done == chain(FIRST) | pinning(LATE) | checking(["care"])
+    assert first.done == chain(FIRST) | pinning(LATE) | checking(["care"]) | releasing(FIRST)
     (message,) = errors(first.output)
     assert f"{REPO} at '{REFS['late']}': there is no such branch, tag or commit" in message
     assert "It has 1 refs, among them: main" in message
@@ -167,7 +172,7 @@ def test_a_ref_that_is_not_there_is_named_and_the_others_finish(noted):
 
 
 def test_a_ref_that_came_later_runs_exactly_its_chain(noted, whole):
-    assert Run(**noted["second"]).done == chain(LATE) | TABLED
+    assert Run(**noted["second"]).done == chain(LATE) | TABLED | releasing(LATE)
     now = whole.tree.results()
     assert [name for name, sha in noted["results of first"].items() if now[name] != sha] == []
 
@@ -220,10 +225,15 @@ def test_a_moved_branch_is_followed_when_its_identity_is_made_anew(place, noted)
         moved = place.add("last", seed=9)
         assert place.run(server, "--force", identity).done == pinning(["last"])
     assert place.identity("last")["commit"] == moved != noted["commits"]["last"]
-    assert place.tree.plan() == chain(["last"]) - pinning(["last"]) | TABLED
+    assert place.tree.plan() == chain(["last"]) - pinning(["last"]) | TABLED | releasing(["last"])
 
 
-def test_a_dataset_added_later_is_captured_from_the_cache_without_the_hub(place):
+def test_a_dataset_added_before_the_weights_are_released_is_captured_without_the_hub(place):
+    care = "results/activations/tiny/last/care.h5"
+    place.tree.remove(care)
+    with place.hub() as server:
+        # It alone is asked for, so the weights that it fetches again stay.
+        assert place.run(server, care).done == capturing(["last"], ["care"])
     with place.tree.changed_config() as config:
         config["datasets"]["size"] = {"path": "data/size.jsonl"}
     with place.hub() as server:
@@ -248,3 +258,50 @@ def test_weights_lost_from_the_cache_are_fetched_by_commit_though_the_branch_mov
     assert server.count(f"GET /blob/{REPO}/{noted['commits']['last']}/model.safetensors") == 1
     assert server.count("main") == 0
     assert differing(place.tree.results(), whole.tree.results()) == []
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_so_many_revisions_are_fetched_at_once_as_the_profile_says_and_a_cut_line_changes_nothing(
+    place, whole, noted, at_once
+):
+    caches = [f"results/activations/tiny/{revision}/care.h5" for revision in REFS]
+    place.tree.remove(*caches)
+    shutil.rmtree(place.cache)
+    size = {
+        commit: (place.served / REPO / commit / "model.safetensors").stat().st_size
+        for commit in noted["commits"].values()
+    }
+    with place.hub() as server:
+        # Where one is to wait for the other, long enough to see it come all the same.
+        server.hold, server.together = (3.0 if at_once == 1 else 60.0), 2
+        server.fail("/blob/", cut_after=size[noted["commits"]["last"]] // 2, method="GET")
+        run = place.run(server, *caches, "--resources", f"downloads={at_once}", cores=8)
+    assert run.done == capturing(list(REFS), ["care"])
+    assert server.peak == at_once
+    for commit, whole_file in size.items():
+        # The one that was cut is asked for twice.
+        assert whole_file <= server.bytes_sent(f"{commit}/model.safetensors") < 2 * whole_file
+    assert differing(place.tree.results(), whole.tree.results()) == []
+
+
+def test_154_revisions_are_listed_once_and_planned_without_the_hub(whole, tmp_path):
+    """All of Pythia's: step 0, powers of two, then every thousand."""
+    steps = [0, *(2**power for power in range(10)), *range(1000, 143_001, 1000)]
+    place = Place(tmp_path / "place")
+    tree = Tree.new(place.tree.path)
+    shutil.copytree(whole.tree / "data", tree / "data")
+    config = hub_config()
+    config["models"]["tiny"]["revisions"] = {"every": 1, "matching": "step*"}
+    (tree / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    files = next(path for path in (whole.path / "made").iterdir() if path.is_dir())
+    commits = add_trajectory(place.served, REPO, [f"step{step}" for step in steps], files)
+    with place.hub() as server:
+        assert place.run(server, "resolve").done == {"resolve"}
+        asked = server.requests.total()
+        planned = place.run(server, "--dry-run", "--quiet", "rules").done
+    listed = (tree / "resources/revisions/tiny.tsv").read_text()
+    assert [ref for ref, commit in commits.items() if f"\t{ref}\t{commit}\t" not in listed] == []
+    of_revisions = {name for name in planned if " revision=" in name}
+    assert of_revisions - releasing(list(commits)) == chain(list(commits))
+    assert server.requests.total() == asked
+    assert server.bytes_sent("") == 0

@@ -5,6 +5,16 @@ Nothing here imports torch, transformers or huggingface_hub until it is needed: 
 
 from strataprobe.checkpoints.hub import fetch, pin
 from strataprobe.checkpoints.identity import fingerprints, identify_directory, twins
-from strataprobe.checkpoints.weights import open_weights
+from strataprobe.checkpoints.weights import open_tokenizer, open_weights, opened, opened_tokenizers
 
-__all__ = ["fetch", "fingerprints", "identify_directory", "open_weights", "pin", "twins"]
+__all__ = [
+    "fetch",
+    "fingerprints",
+    "identify_directory",
+    "open_tokenizer",
+    "open_weights",
+    "opened",
+    "opened_tokenizers",
+    "pin",
+    "twins",
+]

@@ -5,18 +5,17 @@ client honours HF_ENDPOINT, HF_HOME and the user's own login; a token never ente
 what else gives access: the query of a signed URL, or a login in front of a host.
 """
 
-import difflib
-import errno
-import glob
 import json
-import logging
-import os
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from strataprobe.checkpoints import disk, fetched
+from strataprobe.checkpoints.asking import ask
 from strataprobe.checkpoints.identity import (
     CONFIG,
     INDEX,
@@ -38,12 +37,8 @@ if TYPE_CHECKING:
 # Seconds before each further try when the hub is busy or a connection breaks. Its client tries file
 # transfers several times by itself, but not questions about a repository, so transfers get one more.
 WAITS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
-_BUSY = (408, 429, 500, 502, 503, 504)
-_LONGEST_WAIT = 300.0
-_NEAREST = 5
-_URL = re.compile(r"(https?://)(?:[^\s/?#'\"]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?")
-
-T = TypeVar("T")
+# Files of one revision that are fetched at once; more do not fill a line any better.
+_AT_ONCE = 4
 
 
 def pin(
@@ -127,7 +122,7 @@ def refs(repo: str, *, endpoint: str | None = None) -> dict[str, str]:
         found = HfApi(endpoint=endpoint).list_repo_refs(repo)
         return {entry.name: entry.target_commit for entry in [*found.tags, *found.branches]}
 
-    return _ask(listed, repo, None, endpoint, WAITS)
+    return ask(listed, repo, None, endpoint, WAITS)
 
 
 def describe(repo: str, ref: str, *, endpoint: str | None = None) -> "ModelInfo":
@@ -136,39 +131,74 @@ def describe(repo: str, ref: str, *, endpoint: str | None = None) -> "ModelInfo"
     Raises:
         CheckpointError: as `pin`.
     """
-    return _ask(lambda: _repository(repo, ref, endpoint), repo, ref, endpoint, WAITS)
+    return ask(lambda: _repository(repo, ref, endpoint), repo, ref, endpoint, WAITS)
 
 
-def fetch(repo: str, commit: str, *, files: Sequence[str] | None = None, endpoint: str | None = None) -> Path:
+def fetch(
+    repo: str,
+    commit: str,
+    *,
+    files: Sequence[str] | None = None,
+    checkpoint: str = "",
+    endpoint: str | None = None,
+    disk_gigabytes: float | None = None,
+) -> Path:
     """The folder in the hub's cache that holds a commit's files, fetching what is not there yet.
+
+    What it fetches it notes beside the cache (`fetched`), so that it can be dropped again. A transfer that
+    was cut goes on where it ended.
 
     Args:
         repo: "owner/name".
         commit: the full commit sha; a name that can move is refused.
         files: exactly these, and where all are there already the hub is not asked for anything; by
             default all top-level safetensors, JSON and tokenizer files.
+        checkpoint: "model/revision" of the study that needs it.
         endpoint: the hub to ask instead of the configured one.
+        disk_gigabytes: the most (10^9 bytes) that fetched weights may take at once; None asks the disk alone.
 
     Raises:
-        CheckpointError: it cannot be had; says why and what to do.
+        CheckpointError: it cannot be had, or has no room on the disk; says why and what to do.
     """
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise CheckpointError(f"{repo}: {commit!r} is not a commit sha (40 hex digits); pin the ref first")
-    from huggingface_hub import snapshot_download, try_to_load_from_cache
+    if files and all(cached(repo, commit, name) for name in files):
+        fetched.use(repo, commit, checkpoint)
+        return cached(repo, commit, files[0]).parent
+    sizes = _sizes(describe(repo, commit, endpoint=endpoint), files)
+    missing = [name for name in sizes if cached(repo, commit, name) is None]
+    place = f"{repo} at {commit}"
+    disk.wait_for_room(sum(map(sizes.get, missing)), place, budget=disk_gigabytes)
+    fetched.claim(repo, commit, missing, checkpoint)
+    get = partial(_fetch_one, repo, commit, endpoint)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(get, missing, map(sizes.get, missing)))
+    there = next((path for name in sizes if (path := cached(repo, commit, name))), None)
+    if there is None:
+        raise CheckpointError(f"hub repository {place}: has none of the files a checkpoint consists of")
+    return there.parent
 
-    chosen = [glob.escape(name) for name in files] if files else ["*.safetensors", "*.json", *TOKENIZER_FILES]
 
-    def download() -> Path:
-        cached = [try_to_load_from_cache(repo, name, revision=commit) for name in files or ()]
-        if cached and all(isinstance(path, str) for path in cached):
-            return Path(cached[0]).parent
-        return Path(
-            snapshot_download(
-                repo, revision=commit, allow_patterns=chosen, ignore_patterns=["*/*"], endpoint=endpoint
-            )
-        )
+def cached(repo: str, commit: str, name: str) -> Path | None:
+    """Where the hub's cache has a file of a commit, or None."""
+    from huggingface_hub import try_to_load_from_cache
 
-    return _ask(download, repo, commit, endpoint, WAITS[:1])
+    path = try_to_load_from_cache(repo, name, revision=commit)
+    return Path(path) if isinstance(path, str) else None
+
+
+def _sizes(info: "ModelInfo", files: Sequence[str] | None) -> dict[str, int]:
+    """Bytes by name of the files to fetch that a commit has, in no folder of it."""
+    kinds = ("*.safetensors", "*.json", *TOKENIZER_FILES)
+    top = {entry.rfilename: entry for entry in info.siblings or [] if "/" not in entry.rfilename}
+    chosen = files or [name for name in top if any(fnmatch(name, kind) for kind in kinds)]
+    return {name: top[name].size or 0 for name in chosen if name in top}
+
+
+def _fetch_one(repo: str, commit: str, endpoint: str | None, name: str, size: int) -> None:
+    # Looked at anew before each file: others may have filled the disk meanwhile.
+    disk.wait_for_room(size, f"{repo} at {commit}, {name}", budget=None)
+    _file(repo, commit, name, endpoint)
 
 
 def fetch_again(repo: str, commit: str, files: Sequence[str], *, endpoint: str | None = None) -> None:
@@ -189,7 +219,7 @@ def _file(repo: str, commit: str, name: str, endpoint: str | None, force: bool =
     def download() -> Path:
         return Path(hf_hub_download(repo, name, revision=commit, endpoint=endpoint, force_download=force))
 
-    return _ask(download, repo, commit, endpoint, WAITS[:1])
+    return ask(download, repo, commit, endpoint, WAITS[:1])
 
 
 def _json(path: Path, place: str) -> dict[str, Any]:
@@ -202,150 +232,3 @@ def _json(path: Path, place: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(f"hub repository {place}: {path.name} is not a JSON object")
     return content
-
-
-def _ask(
-    question: Callable[[], T], repo: str, ref: str | None, endpoint: str | None, waits: Sequence[float]
-) -> T:
-    """Ask the hub, again after a while when it is busy, and turn its refusals into our words."""
-    _keep_urls_out_of_the_log()
-    for wait in (*waits, None):
-        try:
-            return question()
-        except Exception as error:
-            if isinstance(error, CheckpointError):
-                raise
-            _keep_urls_out_of_the_traceback(error)
-            if wait is not None and _passing(error):
-                time.sleep(max(wait, _asked_to_wait(error)))
-                continue
-            raise CheckpointError(_refusal(error, repo, ref, endpoint)) from error
-    raise AssertionError("unreachable: the last try returns or raises")
-
-
-def _keep_urls_out_of_the_log() -> None:
-    """Silence what the client and its HTTP library say of requests, unless the user set how much it says."""
-    for library in ("httpx", "httpx2"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    if not {"HF_HUB_VERBOSITY", "HF_DEBUG"} & os.environ.keys():
-        from huggingface_hub.utils.logging import set_verbosity_error
-
-        set_verbosity_error()
-
-
-def _keep_urls_out_of_the_traceback(error: BaseException) -> None:
-    """Cut the URLs in the messages of an error, and of all it came from, down to host and path."""
-    seen: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        current = waiting.pop()
-        if current is not None and current not in seen:
-            seen.append(current)
-            waiting += [current.__cause__, current.__context__]
-            current.args = tuple(
-                _URL.sub(r"\1\2", part) if isinstance(part, str) else part for part in current.args
-            )
-
-
-def _status(error: BaseException) -> int | None:
-    return getattr(getattr(error, "response", None), "status_code", None)
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """The error and what it was raised from: the client wraps a lost connection in "not in the cache"."""
-    chain = [error]
-    while (inner := chain[-1].__cause__) is not None and inner not in chain:
-        chain.append(inner)
-    return chain
-
-
-def _passing(error: Exception) -> bool:
-    """Whether asking again may help: the hub is busy, or a connection broke after it was made."""
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    causes = _causes(error)
-    if any(isinstance(cause, OfflineModeIsEnabled) for cause in causes):
-        return False
-    return any(_status(cause) in _BUSY or _is_connection(cause) for cause in causes)
-
-
-def _is_connection(error: BaseException) -> bool:
-    # The client's HTTP library changed its name between versions, its error classes did not.
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"TransportError", "ConnectionError", "Timeout"})
-
-
-def _asked_to_wait(error: Exception) -> float:
-    """Seconds the hub asked for with `Retry-After`, within reason; 0 where it did not."""
-    for cause in _causes(error):
-        value = getattr(getattr(cause, "response", None), "headers", {}).get("Retry-After", "")
-        if value.isdigit():
-            return min(float(value), _LONGEST_WAIT)
-    return 0.0
-
-
-def _refusal(error: Exception, repo: str, ref: str | None, endpoint: str | None) -> str:
-    """Why the hub did not give it and what to do, free of headers and hence of tokens."""
-    from huggingface_hub import errors
-
-    place = f"hub repository {repo}" if ref is None else f"hub repository {repo} at {ref!r}"
-    causes = _causes(error)
-    if ref is not None and any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
-        return f"{place}: there is no such branch, tag or commit. {_nearest(repo, ref, endpoint)}"
-    status = next((code for cause in causes if (code := _status(cause)) is not None), None)
-    known = _known_reason(causes, status)
-    if known is not None:
-        return f"{place}: {known}"
-    if status is not None:
-        again = ", however often it was asked" if status in _BUSY else ""
-        return f"{place}: the hub answered {status}{again}"
-    reason = (str(error).splitlines() or ["no reason given"])[0]
-    return f"{place}: {type(error).__name__}: {reason}"
-
-
-def _known_reason(causes: Sequence[BaseException], status: int | None) -> str | None:
-    """What is the matter and what to do about it, or None for an error we have no advice on."""
-    from huggingface_hub import errors
-
-    def is_a(kind: type[BaseException]) -> bool:
-        return any(isinstance(cause, kind) for cause in causes)
-
-    if is_a(errors.GatedRepoError):
-        return (
-            "access is gated. Accept its terms on its page on the hub, then log in with "
-            "`hf auth login` or set HF_TOKEN to a token of that account"
-        )
-    if is_a(errors.RepositoryNotFoundError) or status == 401:
-        return (
-            "no such repository, or it is private. Check the name (owner/name); for a private "
-            "one log in with `hf auth login` or set HF_TOKEN"
-        )
-    if status == 403:
-        return "access refused (403). The token in use may not read this repository"
-    if is_a(errors.EntryNotFoundError) and status == 404:
-        return "a file it lists is not served (404); the repository is damaged or being changed"
-    if is_a(errors.HFValidationError):
-        return "not a repository name the hub can have ('owner/name')"
-    if any(getattr(cause, "errno", None) == errno.ENOSPC for cause in causes):
-        return "the disk that holds the hub's cache is full (HF_HOME says where the cache lies)"
-    if is_a(errors.OfflineModeIsEnabled):
-        return "not in the hub's cache, and HF_HUB_OFFLINE is set. Unset it once to fetch it"
-    if status is None and any(_is_connection(cause) for cause in causes):
-        kind = type(causes[-1]).__name__
-        return f"the hub cannot be reached ({kind}). Check the network and HF_ENDPOINT"
-    return None
-
-
-def _nearest(repo: str, ref: str, endpoint: str | None) -> str:
-    """The existing refs most like the one asked for, as a sentence."""
-    from huggingface_hub import HfApi
-
-    try:
-        refs = HfApi(endpoint=endpoint).list_repo_refs(repo)
-    except Exception:
-        return "Its refs could not be listed"
-    names = sorted({entry.name for entry in [*refs.branches, *refs.tags]})
-    nearest = difflib.get_close_matches(ref, names, n=_NEAREST, cutoff=0.5)
-    if nearest:
-        return f"Nearest of its {len(names)} refs: {', '.join(nearest)}"
-    return f"It has {len(names)} refs, among them: {', '.join(names[:_NEAREST])}"

@@ -4,14 +4,13 @@ The only time the hub is asked which revisions there are; no weights are fetched
 """
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strataprobe import revisions
-from strataprobe.checkpoints import hub
+from strataprobe.checkpoints import disk, hub
+from strataprobe.checkpoints.disk import size
 from strataprobe.checkpoints.identity import SINGLE, missing_files, wanted_files
 from strataprobe.errors import CheckpointError, numbered
 from strataprobe.logs import progress
@@ -119,15 +118,13 @@ def _top(info: "ModelInfo") -> dict[str, Any]:
 
 def _files(repo: str, info: "ModelInfo") -> list[File]:
     """What a study fetches of a revision, without having read which shards its index names."""
-    from huggingface_hub import try_to_load_from_cache
-
     there = _top(info)
     shards = [SINGLE] if SINGLE in there else [name for name in there if name.endswith(".safetensors")]
     return [
         File(
             content=there[name].lfs.sha256 if there[name].lfs else there[name].blob_id or name,
             bytes=there[name].size or 0,
-            cached=isinstance(try_to_load_from_cache(repo, name, revision=info.sha), str),
+            cached=hub.cached(repo, info.sha, name) is not None,
             weights=name in shards,
         )
         for name in wanted_files(there, shards)
@@ -150,7 +147,7 @@ def report(found: Sequence[Resolved], megabytes_per_second: float) -> str:
     fetched = sum(file.bytes for name, file in contents.items() if name not in cached)
     kept = sum(file.bytes for file in contents.values())
     largest = max((sum(file.bytes for file in of_ref) for of_ref in files), default=0)
-    free = _free()
+    free = disk.free()
     lines += [
         f"all models: {numbered(len(files), 'revision')}",
         f"  to fetch  {size(fetched)}; {size(kept - fetched)} are in the hub's cache already",
@@ -179,14 +176,6 @@ def _described(resolved: Resolved) -> list[str]:
     return lines
 
 
-def size(count: int) -> str:
-    """Bytes in the largest decimal unit of which there is at least one: 5.9 GB."""
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
-
-
 def duration(seconds: float) -> str:
     """Seconds in words: 3 h 23 min."""
     minutes = round(seconds / 60)
@@ -194,13 +183,3 @@ def duration(seconds: float) -> str:
         return "less than a minute"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _free() -> int:
-    """Bytes free on the disk of the hub's cache, which need not be there yet."""
-    from huggingface_hub import constants
-
-    place = Path(constants.HF_HUB_CACHE).absolute()
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free

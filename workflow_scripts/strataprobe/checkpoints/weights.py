@@ -1,16 +1,22 @@
 """Opening a checkpoint's weights only when they are the ones its identity speaks of."""
 
+from collections.abc import Collection, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from strataprobe.checkpoints import hub
-from strataprobe.checkpoints.identity import wanted_files
+from strataprobe.checkpoints.identity import SINGLE, TOKENIZER_FILES, wanted_files
 from strataprobe.errors import CheckpointError, listing
-from strataprobe.files import sha256_file
+from strataprobe.files import read_json, sha256_file
 
 
 def open_weights(
-    identity: dict[str, Any], made_directory: str | Path | None, *, endpoint: str | None = None
+    identity: dict[str, Any],
+    made_directory: str | Path | None,
+    *,
+    endpoint: str | None = None,
+    disk_gigabytes: float | None = None,
 ) -> Path:
     """The directory to load a checkpoint from, every file of it compared with the identity.
 
@@ -18,12 +24,65 @@ def open_weights(
         identity: as `identify_directory` or `hub.pin` made it.
         made_directory: where a model made by the study lies; None for `hub` and `local`.
         endpoint: the hub to ask instead of the configured one.
+        disk_gigabytes: see `hub.fetch`.
 
     Raises:
         CheckpointError: files are missing, changed, or new beside the others; names each of them.
     """
+    return _open(identity, made_directory, list(identity["files"]), endpoint, disk_gigabytes)
+
+
+def open_tokenizer(
+    identity: dict[str, Any], made_directory: str | Path | None, *, endpoint: str | None = None
+) -> Path:
+    """The directory to read a checkpoint's tokenizer from; its weights need not be there.
+
+    Raises:
+        CheckpointError: as `open_weights`, of the tokenizer's files.
+    """
+    names = [name for name in identity["files"] if name in TOKENIZER_FILES]
+    return _open(identity, made_directory, names, endpoint, None)
+
+
+def opened(
+    identities: Sequence[str], weights: Sequence[str], *, disk_gigabytes: float | None = None
+) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Each checkpoint's identity and the directory to load it from, opened when it is its turn.
+
+    Args:
+        identities: their files.
+        weights: files of weights that the study made, one a checkpoint; none for `hub` and `local`.
+        disk_gigabytes: see `hub.fetch`.
+
+    Raises:
+        CheckpointError: see `open_weights`.
+    """
+    for identity, directory in _each(identities, weights):
+        yield identity, open_weights(identity, directory, disk_gigabytes=disk_gigabytes)
+
+
+def opened_tokenizers(
+    identities: Sequence[str], weights: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], Path]]:
+    """As `opened`, for whoever reads tokenizers only."""
+    for identity, directory in _each(identities, weights):
+        yield identity, open_tokenizer(identity, directory)
+
+
+def _each(identities: Sequence[str], weights: Sequence[str]) -> Iterator[tuple[dict[str, Any], Path | None]]:
+    made = [Path(path).parent for path in weights] or repeat(None)
+    return zip(map(read_json, identities), made, strict=False)
+
+
+def _open(
+    identity: dict[str, Any],
+    made_directory: str | Path | None,
+    names: Sequence[str],
+    endpoint: str | None,
+    disk_gigabytes: float | None,
+) -> Path:
     if identity["source"] == "hub":
-        return _open_hub(identity, endpoint)
+        return _open_hub(identity, names, endpoint, disk_gigabytes)
     given = identity["directory"] if identity["source"] == "local" else made_directory
     if given is None:
         raise CheckpointError(
@@ -32,7 +91,7 @@ def open_weights(
     directory = Path(given)
     if not directory.is_dir():
         raise CheckpointError(f"{_title(identity)}: {directory} is no longer there")
-    differences = _differences(directory, identity)
+    differences = _differences(directory, identity, names)
     if differences:
         title = (
             f"{_title(identity)}: {directory} is not as it was identified (restore it, or identify it anew)"
@@ -41,16 +100,25 @@ def open_weights(
     return directory
 
 
-def _open_hub(identity: dict[str, Any], endpoint: str | None) -> Path:
+def _open_hub(
+    identity: dict[str, Any], names: Sequence[str], endpoint: str | None, disk_gigabytes: float | None
+) -> Path:
     repo, commit = identity["repo"], identity["commit"]
-    directory = hub.fetch(repo, commit, files=list(identity["files"]), endpoint=endpoint)
-    differences = _differences(directory, identity)
-    damaged = [name for name in differences if name in identity["files"]]
+    directory = hub.fetch(
+        repo,
+        commit,
+        files=names,
+        checkpoint=f"{identity['model']}/{identity['revision']}",
+        endpoint=endpoint,
+        disk_gigabytes=disk_gigabytes,
+    )
+    differences = _differences(directory, identity, names)
+    damaged = [name for name in differences if name in names]
     if damaged:
         # The hub's client checks sizes only, so a damaged cache is found here and fetched once more.
         hub.fetch_again(repo, commit, damaged, endpoint=endpoint)
-        differences = _differences(directory, identity)
-    if any(name in identity["files"] for name in differences):
+        differences = _differences(directory, identity, names)
+    if any(name in names for name in differences):
         title = f"{_title(identity)} ({repo} at {commit}), fetched anew and still not as pinned"
         raise CheckpointError(listing(title, list(differences.values())))
     return directory
@@ -60,18 +128,18 @@ def _title(identity: dict[str, Any]) -> str:
     return f"{identity['model']} {identity['revision']}"
 
 
-def _differences(directory: Path, identity: dict[str, Any]) -> dict[str, str]:
-    """What differs from the identity, by file name."""
-    expected = identity["files"]
+def _differences(directory: Path, identity: dict[str, Any], names: Collection[str]) -> dict[str, str]:
+    """What differs from the identity in these of its files, or stands new beside them, by file name."""
     present = {path.name for path in directory.iterdir() if path.is_file()}
     faults = {}
-    for name, sha in expected.items():
+    for name in names:
+        sha = identity["files"][name]
         if name not in present:
             faults[name] = f"{name}: not there (expected sha256 {sha})"
         elif (found := sha256_file(directory / name)) != sha:
             faults[name] = f"{name}: sha256 is {found}, expected {sha}"
     # A file the loader would read too (a single-file checkpoint beside shards, an adapter's config).
-    for name in wanted_files(present, [n for n in present if n == "model.safetensors"]):
-        if name not in expected:
+    for name in wanted_files(present, [n for n in present if n == SINGLE]):
+        if name not in identity["files"]:
             faults[name] = f"{name}: was not there when the checkpoint was identified"
     return faults

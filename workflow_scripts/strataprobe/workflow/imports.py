@@ -25,11 +25,9 @@ def script_files(script: Path) -> list[Path]:
     found: set[Path] = set()
     waiting = [script]
     while waiting:
-        for module in _imported(waiting.pop()):
-            for path in _files_of(root, module):
-                if path not in found:
-                    found.add(path)
-                    waiting.append(path)
+        new = _run_by(root, waiting.pop()) - found
+        found |= new
+        waiting.extend(new)
     return [script, *sorted(found)]
 
 
@@ -43,6 +41,12 @@ def checksum(script: Path) -> str:
 @cache
 def _sha256(path: Path) -> str:
     return sha256_file(path)
+
+
+@cache
+def _run_by(root: Path, path: Path) -> frozenset[Path]:
+    """Files that Python runs for the imports of one file."""
+    return frozenset(found for module in _imported(path) for found in _files_of(root, module))
 
 
 @cache

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from strataprobe.checkpoints.resolve import size
+from strataprobe.checkpoints.disk import size
 from strataprobe.config import Study
 from strataprobe.config.listed import lists
 from strataprobe.config.raw import nearest_file
@@ -26,13 +26,15 @@ from strataprobe.workflow.past import past_times
 from strataprobe.workflow.space import Size, Space, space
 
 NOT_KNOWN = "not known"
+PROFILE = "profiles/default/config.yaml"
 
 SOURCES = """\
 Jobs are those that Snakemake would run now; all else is an estimate. Times: medians over past jobs of the
 same rule, by the benchmarks under {benchmarks} (this study's, or else other studies'), not scaled to
 other data or machines; what a rule without past jobs takes is not known, and in no sum. To fetch: sizes by
 resources/revisions/, less what the hub's cache holds. On disk: activation caches by layers x items x
-positions x hidden size, weights made here by their parameters, weights of the hub; each less what is there.
+positions x hidden size, weights made here by their parameters, and of the hub's weights as many revisions as
+the profile fetches at once and one more, since each is dropped after its last job; each less what is there.
 Probes, curves, tables and figures are small beside these, and not counted."""
 
 
@@ -64,7 +66,11 @@ class RuleCost:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study would cost. `elapsed` is seconds on so many `cores`, of the jobs whose time is known."""
+    """What a study would cost.
+
+    `elapsed` is seconds on so many `cores`, of the jobs whose time is known; `at_once` is how many jobs may
+    fetch weights at the same time.
+    """
 
     study: str
     cores: int
@@ -73,6 +79,7 @@ class Plan:
     space: Space
     benchmarks: str
     free: int
+    at_once: int = 1
 
     @property
     def jobs(self) -> int:
@@ -81,6 +88,11 @@ class Plan:
     @property
     def unknown(self) -> list[RuleCost]:
         return [rule for rule in self.rules if rule.each is None]
+
+    @property
+    def held(self) -> int:
+        """Bytes of the hub's weights that lie in its cache at the same time, at the most."""
+        return min(self.space.fetched.bytes, (self.at_once + 1) * self.space.largest)
 
 
 def plan(study: str, cores: int) -> Plan:
@@ -108,7 +120,14 @@ def plan(study: str, cores: int) -> Plan:
         space=space(checked, jobs, lists(raw, here, []), here),
         benchmarks=Layout().benchmarks,
         free=shutil.disk_usage(here).free,
+        at_once=downloads_at_once(here / PROFILE),
     )
+
+
+def downloads_at_once(profile: Path) -> int:
+    """How many jobs a profile lets fetch weights at the same time; 1 where it does not say."""
+    read = yaml.safe_load(profile.read_text(encoding="utf-8")) if profile.is_file() else None
+    return int(((read or {}).get("resources") or {}).get("downloads", 1))
 
 
 def read_study(path: str) -> Mapping:
@@ -201,7 +220,7 @@ def _fetching(plan: Plan) -> Iterator[tuple[str, str]]:
 def _disk(plan: Plan) -> Iterator[tuple[str, str]]:
     found = plan.space
     parts = (found.caches, found.weights, found.fetched)
-    known = sum(part.bytes for part in parts)
+    known = found.caches.bytes + found.weights.bytes + plan.held
     unknown = [part for part in parts if part.unknown]
     total = _at_least(f"{size(known)} more", unknown) if known or not unknown else NOT_KNOWN
     yield "on disk", f"{total} at its peak; {size(plan.free)} are free"
@@ -209,8 +228,8 @@ def _disk(plan: Plan) -> Iterator[tuple[str, str]]:
         for line in _described(part, "file"):
             yield "", f"{name}: {line}"
     if found.fetched.bytes:
-        largest = f"{size(found.largest)} for the largest alone"
-        yield "", f"weights of the hub: {size(found.fetched.bytes)} where all are kept, {largest}"
+        most = f"{size(plan.held)} at a time, {plan.at_once} fetched at once"
+        yield "", f"weights of the hub: {most}; {size(found.fetched.bytes)} in all"
 
 
 def _at_least(text: str, unknown: Sequence) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from strataprobe import files, revisions
+from strataprobe.checkpoints import fetched
 from strataprobe.checkpoints.identity import SINGLE, wanted_files
 from strataprobe.config import Model, Revision, Study
 from strataprobe.datasets.reading import read_dataset
@@ -198,10 +199,7 @@ def _left_to_fetch(
 
 def cached(repo: str, commit: str) -> dict[str, int]:
     """Bytes by name of those files of a commit in the hub's cache that a study reads."""
-    from huggingface_hub import constants
-
-    place = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}" / "snapshots" / commit
-    there = {path.name: path.stat().st_size for path in _files_of(place)}
+    there = {path.name: path.stat().st_size for path in _files_of(fetched.snapshot(repo, commit))}
     shards = [SINGLE] if SINGLE in there else [name for name in there if name.endswith(".safetensors")]
     return {name: there[name] for name in wanted_files(there, shards)}
 
