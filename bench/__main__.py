@@ -7,7 +7,19 @@ from pathlib import Path
 from bench import outcome
 from bench.setup import setup
 
-NAMES = ("whole", "capture", "probes", "recoverability", "routing", "exact", "dag", "noop")
+NAMES = (
+    "whole",
+    "capture",
+    "probes",
+    "offload",
+    "recoverability",
+    "routing",
+    "patching",
+    "exact",
+    "dag",
+    "noop",
+    "size",
+)
 
 
 def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
@@ -29,10 +41,19 @@ def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
         from bench import routing
 
         return routing.measure()
+    if name in ("offload", "patching"):
+        from bench import offload, patching
+
+        chosen = setup(arguments.checkpoint, arguments.dataset, arguments.threads)
+        return offload.measure(chosen) if name == "offload" else patching.measure(chosen)
     if name == "exact":
         from bench import closed_form
 
         return closed_form.measure()
+    if name == "size":
+        from bench import size
+
+        return size.measure()
     from bench import study
 
     return study.measure_dag() if name == "dag" else study.measure_noop()

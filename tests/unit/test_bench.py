@@ -1,13 +1,14 @@
 """The benchmarks measure what they say: both ways come to the same results, and the code runs."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench import closed_form, forward, ours, outcome, setup, solver, study, whole
+from bench import closed_form, forward, ours, outcome, setup, size, solver, study, watched, whole
 from tests.tiny_models import save_tiny_model
 
 WORDS = ("harmed", "robbed", "cheated", "betrayed", "saw", "met", "passed", "heard")
@@ -153,3 +154,60 @@ def test_seeds_are_measured_alike_alone_and_with_others(tiny, tmp_path):
         ours.run(job)
     files = [tmp_path / name / "seed2/fragility/summary.json" for name in ("alone", "both")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("count", [37, 154])
+def test_study_at_size_is_valid_and_as_large_as_it_says(tmp_path, count):
+    import yaml
+
+    from strataprobe.config import Study
+
+    size.write_study(tmp_path, size.CHOICES[count])
+    checked = Study.load(yaml.safe_load((tmp_path / "study.yaml").read_text()), base=tmp_path)
+    model = checked.models[size.MODEL]
+    assert (len(model.revisions), len(model.seeds), len(model.datasets), model.layers) == (count, 4, 6, 16)
+    assert all(len(revision.commit) == 40 for revision in model.revisions)
+
+
+def test_jobs_that_cost_nothing_leave_every_output_and_nothing_to_do(tmp_path, monkeypatch):
+    """Otherwise the run was not worked through, and its time says nothing."""
+    small = {"pattern": "step{step}", "from": 1000, "to": 2000, "every": 1000}
+    monkeypatch.setattr(size, "CHOICES", {2: small})
+    ways = {name: size.WAYS[name] for name in ("2 cores, scheduler greedy", "cluster, scheduler greedy")}
+    found = size.measure({2: ways})
+    assert found.passed
+    jobs = int(found.numbers["2 revisions: jobs"])
+    # Of each revision: its identity, its activations, and probes and curves of 6 datasets and 4 seeds.
+    assert jobs > 2 * (2 + 2 * 6 * 4)
+    assert [line for line in found.numbers if "cluster" in line]
+
+
+def test_a_commands_time_and_memory_are_its_own(tmp_path):
+    """Not those of the process that measures, which holds more."""
+    held = bytearray(400 * 2**20)
+    program = "import time; held = bytearray(100 * 2**20); end = time.process_time() + 0.3\n"
+    program += "while time.process_time() < end: pass"
+    spent = watched.run([sys.executable, "-c", program], folder=tmp_path, variables={})
+    assert 100 < spent.peak_mib < 200 < len(held) / 2**20
+    assert 0.3 <= spent.processor <= spent.seconds + 0.1
+    failing = [sys.executable, "-c", "raise SystemExit('no such thing')"]
+    with pytest.raises(RuntimeError, match=r"failed:\n.*no such thing"):
+        watched.run(failing, folder=tmp_path, variables={})
+
+
+def test_the_study_of_154_revisions_that_the_docs_show_is_valid(tmp_path):
+    import re
+
+    import yaml
+
+    from strataprobe import revisions
+    from strataprobe.config import Study
+
+    size.write_study(tmp_path, size.CHOICES[154])
+    (block,) = re.findall(r"```yaml\n(.*?)```", (setup.ROOT / "docs/at_size.md").read_text(), re.DOTALL)
+    shown = yaml.safe_load(block)
+    (name,) = shown["models"]
+    (tmp_path / revisions.place(size.MODEL)).rename(tmp_path / revisions.place(name))
+    (tmp_path / "resources/datasets").symlink_to(setup.ROOT / "resources/datasets")
+    (model,) = Study.load(shown, base=tmp_path).models.values()
+    assert [revision.step for revision in model.revisions] == list(size.STEPS)
