@@ -48,14 +48,17 @@ if not RESOLVING:
     include: "rules/checkpoints.smk"
     include: "rules/datasets.smk"
     include: "rules/activations.smk"
+    include: "rules/perplexity.smk"
     include: "rules/probes.smk"
     include: "rules/published.smk"
     include: "rules/structure.smk"
     include: "rules/readout.smk"
     include: "rules/concentration.smk"
+    include: "rules/interventions.smk"
     include: "rules/tables.smk"
     include: "rules/figures.smk"
     include: "rules/paper.smk"
+    include: "rules/release.smk"
 
 
 refuse_unknown_targets()

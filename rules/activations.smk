@@ -35,6 +35,7 @@ for model, entry in RUNNABLE.items():
                 LAYOUT.log(f"capture_{model}_{bundle}", *place),
             benchmark:
                 LAYOUT.benchmark(f"capture_{model}_{bundle}", *place)
+            priority: earlier_first(model)
             conda:
                 "../envs/torch.yaml"
             threads: STUDY.config.capture.threads

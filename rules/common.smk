@@ -13,7 +13,7 @@ from snakemake.cli import get_argument_parser
 
 from strataprobe.config import ELSEWHERE, KIND_OF, MEASURE_OF, Study
 from strataprobe.errors import StrataprobeError
-from strataprobe.workflow import designs, imports, targets, timing
+from strataprobe.workflow import designs, downloads, imports, targets, timing
 
 STARTED = time.time()
 FAILURE_ADVICE = (
@@ -91,13 +91,30 @@ def capture_minutes(model, wildcards, attempt):
     return (30 + MODELS[model].memory_mb // 200) * attempt
 
 
+def earlier_first(model):
+    """Priority of jobs that open weights from the hub: those of earlier revisions go first, so that few are held."""
+    if MODELS[model].kind != "hub":
+        return 0
+    names = [revision.name for revision in MODELS[model].revisions]
+    return partial(from_the_end, {name: len(names) - place for place, name in enumerate(names)})
+
+
+def from_the_end(places, wildcards):
+    return places[wildcards.revision]
+
+
 def capture_gpus(model, wildcards):
-    """GPUs for a job that runs the model: one, but none with `cpu`, or with `auto` on a laptop that has none.
+    """GPUs for a job that runs the model: one, or as many as it is spread over.
+
+    None with `cpu`, or with `auto` on a laptop that has none.
 
     Profiles bound it: to 1 on a laptop, where jobs take turns, to 0 on a cluster without GPUs.
     """
     device = STUDY.config.capture.device
-    return int(device != "cpu" and not (device == "auto" and workflow.local_exec and not gpu_is_here()))
+    if device == "cpu" or (device == "auto" and workflow.local_exec and not gpu_is_here()):
+        return 0
+    placement = STUDY.config.models[model].placement if model in STUDY.config.models else None
+    return placement.gpus if placement else 1
 
 
 def gpu_is_here():
@@ -138,6 +155,9 @@ TABLES_OF = {
     "routing_leakage": "routing",
     "routing_sensitivity": "routing",
     "many_class": "many_class",
+    "patching": "patching",
+    "steering": "steering",
+    "tracing": "tracing",
 }
 
 
@@ -147,6 +167,9 @@ COLLECTION_OF_MEASURE = {
     "levels": "levels",
     "routing": "lucky_defaults",
     "many_class": "lucky_defaults",
+    "patching": "interventions",
+    "steering": "interventions",
+    "tracing": "interventions",
 }
 
 
@@ -381,6 +404,9 @@ WHOLE = {
     "levels": ["behavior", "readout", "recoverability"],
     "routing": ["routing"],
     "many_class": ["many_class"],
+    "patching": ["patching"],
+    "steering": ["steering"],
+    "tracing": ["tracing"],
 }
 
 
@@ -394,4 +420,12 @@ def result_paths(kind, model, revision, dataset):
 
 
 # What each collection asks for: filled by the rule files, read when the DAG is built.
-COLLECTIONS = {"datasets": [], "fragility": [], "structure": [], "levels": [], "lucky_defaults": []}
+COLLECTIONS = {
+    "datasets": [],
+    "fragility": [],
+    "structure": [],
+    "levels": [],
+    "lucky_defaults": [],
+    "interventions": [],
+    "released": [],
+}

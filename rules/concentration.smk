@@ -68,6 +68,7 @@ for model, entry in RUNNABLE.items():
             LAYOUT.benchmark(f"capture_vocabulary_{model}", *place, "{dataset}")
         wildcard_constraints:
             dataset="|".join(map(re.escape, names)),
+        priority: earlier_first(model)
         conda:
             "../envs/torch.yaml"
         threads: STUDY.config.capture.threads
@@ -110,7 +111,6 @@ for model, entry in RUNNABLE.items():
         resources:
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
-            downloads=1 if entry.kind == "hub" else 0,
         params:
             code=modules("measure_routing"),
             dataset=vocabulary_entry,

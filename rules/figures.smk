@@ -18,6 +18,7 @@ USES = {
     "layer_profile": ["layer_onset", "revision"],
     "noise_curves": ["threshold"],
     "loss": ["checkpoints"],
+    "checkpoints": ["checkpoints"],
     "emergence": ["checkpoints", "step_onset"],
     "transfer": ["checkpoints", "singled_out"],
     "foundations": ["checkpoints"],
@@ -36,6 +37,11 @@ USES = {
     "routing_plane": ["models", "coarse_accuracy", "lucky"],
     "routing_sensitivity": ["models", "lucky"],
     "many_class": ["models", "coarse_accuracy", "lucky", "sides"],
+    "patching_depth": ["models"],
+    "patching_cells": ["models"],
+    "steering": ["models"],
+    "tracing_layers": ["models"],
+    "tracing_depth": ["checkpoints"],
 }
 # Figures of words put to probes of many classes, likewise.
 PARTS_OF_ROUTING = {
@@ -54,7 +60,16 @@ PARTS_OF_LEVELS = {
     "verb_out": ["levels_layers"],
     "levels_training": ["levels", "levels_layers"],
 }
+# Figures of interventions: the tables of every model they show.
+PARTS_OF_INTERVENTIONS = {
+    "patching_depth": ["patching"],
+    "patching_cells": ["patching"],
+    "steering": ["steering"],
+    "tracing_layers": ["tracing"],
+    "tracing_depth": ["tracing"],
+}
 COLLECTION_OF = {
+    **dict.fromkeys(PARTS_OF_INTERVENTIONS, "interventions"),
     **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
     **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "lucky_defaults"),
     "gates": "datasets",
@@ -65,6 +80,7 @@ COLLECTION_OF = {
 }
 CATEGORIES = {
     "loss": "Models",
+    "checkpoints": "Models",
     "controls": "A checkpoint",
     "layer_profile": "A checkpoint",
     "noise_curves": "A checkpoint",
@@ -72,7 +88,9 @@ CATEGORIES = {
     "floors": "Datasets",
     **dict.fromkeys(PARTS_OF_LEVELS, "Three levels"),
     **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "Lucky defaults"),
+    **dict.fromkeys(PARTS_OF_INTERVENTIONS, "Interventions"),
     "levels_training": "Over training",
+    "tracing_depth": "Over training",
 }
 
 
@@ -80,11 +98,18 @@ def figure_inputs(spec):
     """The tables, or the curves, that a figure is drawn from, by name."""
     if spec.kind == "loss":
         return {"losses": LAYOUT.loss_curve(spec.model)}
+    if spec.kind == "checkpoints":
+        return {"checkpoints": LAYOUT.checkpoints_part(spec.model)}
     if spec.kind in PARTS_OF_LEVELS:
         over = {"levels_models": LAYOUT.table("levels_models")} if spec.kind == "levels_tuning" else {}
         return over | {
             table: [LAYOUT.table_part(table, model, spec.dataset) for model in figure_models(spec)]
             for table in PARTS_OF_LEVELS[spec.kind]
+        }
+    if spec.kind in PARTS_OF_INTERVENTIONS:
+        return {
+            table: [LAYOUT.table_part(table, model, spec.dataset) for model in figure_models(spec)]
+            for table in PARTS_OF_INTERVENTIONS[spec.kind]
         }
     if spec.kind in PARTS_OF_ROUTING:
         numbers = f"{PUBLISHED}/lucky_defaults.csv"

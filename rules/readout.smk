@@ -71,6 +71,7 @@ for model, entry in RUNNABLE.items():
             LAYOUT.log(f"measure_levels_{model}", *place),
         benchmark:
             LAYOUT.benchmark(f"measure_levels_{model}", *place)
+        priority: earlier_first(model)
         conda:
             "../envs/torch.yaml"
         threads: STUDY.config.capture.threads
@@ -133,6 +134,7 @@ for model, entry in RUNNABLE.items():
                 LAYOUT.log(f"train_tuned_lens_{model}", "{revision}"),
             benchmark:
                 LAYOUT.benchmark(f"train_tuned_lens_{model}", "{revision}")
+            priority: earlier_first(model)
             conda:
                 "../envs/torch.yaml"
             threads: STUDY.config.tuned_lens.threads

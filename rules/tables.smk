@@ -240,6 +240,106 @@ rule tabulate_levels_models:
         "../workflow_scripts/tabulate_levels_models.py"
 
 
+rule tabulate_patching:
+    input:
+        summaries=partial(wholes, "patching"),
+    output:
+        patching=part("patching"),
+    log:
+        LAYOUT.log("tabulate_patching", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_patching", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+        runtime=table_minutes,
+    params:
+        code=modules("tabulate_patching"),
+        patching=settings("patching"),
+    message:
+        "Tables of the patching of {wildcards.model} on {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_patching.py"
+
+
+rule tabulate_patching_models:
+    input:
+        summaries=patched_together,
+        numbers=f"{PUBLISHED}/levels.csv",
+    output:
+        table=LAYOUT.table("patching_models"),
+    log:
+        LAYOUT.log("tabulate_patching_models"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_patching_models")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+        runtime=table_minutes,
+    params:
+        code=modules("tabulate_patching_models"),
+        models=patched_relations(),
+        patching=settings("patching"),
+    message:
+        "Where patching has its effect, over models"
+    script:
+        "../workflow_scripts/tabulate_patching_models.py"
+
+
+rule tabulate_steering:
+    input:
+        summaries=partial(wholes, "steering"),
+        numbers=f"{PUBLISHED}/levels.csv",
+    output:
+        steering=part("steering"),
+    log:
+        LAYOUT.log("tabulate_steering", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_steering", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+        runtime=table_minutes,
+    params:
+        code=modules("tabulate_steering"),
+        tuned=was_tuned,
+    message:
+        "Table of the steering of {wildcards.model} on {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_steering.py"
+
+
+rule tabulate_tracing:
+    input:
+        summaries=partial(wholes, "tracing"),
+        probes=probed_too,
+        numbers=f"{PUBLISHED}/fragility.csv",
+    output:
+        tracing=part("tracing"),
+    log:
+        LAYOUT.log("tabulate_tracing", "{model}", "{dataset}"),
+    benchmark:
+        LAYOUT.benchmark("tabulate_tracing", "{model}", "{dataset}")
+    conda:
+        "../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=table_memory,
+        runtime=table_minutes,
+    params:
+        code=modules("tabulate_tracing"),
+    message:
+        "Table of the causal tracing of {wildcards.model} for {wildcards.dataset}"
+    script:
+        "../workflow_scripts/tabulate_tracing.py"
+
+
 rule tabulate_decisions:
     input:
         trajectories=decision_trajectories(),

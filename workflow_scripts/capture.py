@@ -1,9 +1,6 @@
 """Capture the activations of a bundle of datasets, loading each checkpoint once."""
 
-from itertools import repeat
-from pathlib import Path
-
-from strataprobe import checkpoints, files, lm
+from strataprobe import checkpoints, lm
 from strataprobe.capture import Settings
 from strataprobe.capture.caching import capture_dataset
 from strataprobe.datasets.reading import read_dataset
@@ -11,21 +8,24 @@ from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 
 
-def main(identities, weights, caches, *, datasets, capture):
+def main(identities, weights, caches, *, datasets, capture, disk_gigabytes=None, placements=None):
     layers = capture.pop("layers")
     settings = Settings(**capture)
     bundle = [read_dataset(entry) for entry in datasets]
-    made = [Path(path).parent for path in weights] or repeat(None)
     places = (caches[start : start + len(bundle)] for start in range(0, len(caches), len(bundle)))
-    jobs = list(zip(map(files.read_json, identities), made, places, strict=False))
-    for identity, directory, outputs in progress(
-        jobs, total=len(jobs), desc="checkpoints", unit="checkpoint"
+    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
+    jobs = zip(opened, places, strict=True)
+    for (identity, directory), outputs in progress(
+        jobs, total=len(identities), desc="checkpoints", unit="checkpoint"
     ):
         loaded = lm.load(
-            checkpoints.open_weights(identity, directory),
+            directory,
             dtype=settings.dtype,
             device=settings.device,
             layers=layers,
+            placement=(placements or {}).get(identity["model"]),
+            batch_tokens=settings.batch_tokens,
+            threads=settings.threads,
         )
         for dataset, path in zip(bundle, outputs, strict=True):
             capture_dataset(loaded, dataset, path, identity=identity, settings=settings)
@@ -40,4 +40,6 @@ if __name__ == "__main__":
             list(snakemake.output),
             datasets=snakemake.params.datasets,
             capture=dict(snakemake.params.capture),
+            disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
+            placements=lm.placements(snakemake.config),
         )

@@ -1,9 +1,6 @@
 """Capture the states at the anchors of one (model, vocabulary), revision by revision."""
 
-from itertools import repeat
-from pathlib import Path
-
-from strataprobe import checkpoints, files, lm
+from strataprobe import checkpoints, lm
 from strataprobe.capture import Settings
 from strataprobe.capture.chosen import capture_vocabulary
 from strataprobe.datasets.reading import read_dataset
@@ -11,19 +8,22 @@ from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 
 
-def main(identities, weights, caches, *, dataset, capture, blocks):
+def main(identities, weights, caches, *, dataset, capture, blocks, disk_gigabytes=None, placements=None):
     layers = capture.pop("layers")
     settings = Settings(**capture)
     vocabulary = read_dataset(dataset)
-    made = [Path(path).parent for path in weights] or repeat(None)
-    jobs = zip(map(files.read_json, identities), made, caches, strict=False)
+    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
+    jobs = zip(opened, caches, strict=True)
     with progress((), total=len(caches) * len(vocabulary.stimuli), desc="stimuli", unit="stimulus") as bar:
-        for identity, directory, path in jobs:
+        for (identity, directory), path in jobs:
             loaded = lm.load(
-                checkpoints.open_weights(identity, directory),
+                directory,
                 dtype=settings.dtype,
                 device=settings.device,
                 layers=layers,
+                placement=(placements or {}).get(identity["model"]),
+                batch_tokens=settings.batch_tokens,
+                threads=settings.threads,
             )
             capture_vocabulary(
                 loaded,
@@ -46,4 +46,6 @@ if __name__ == "__main__":
             dataset=snakemake.params.dataset,
             capture=dict(snakemake.params.capture),
             blocks=snakemake.params.blocks,
+            disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
+            placements=lm.placements(snakemake.config),
         )

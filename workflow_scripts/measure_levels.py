@@ -1,7 +1,6 @@
 """Behaviour and LM-head readout of control items, loading each checkpoint once."""
 
 from itertools import repeat
-from pathlib import Path
 
 from strataprobe import behavior as deployment
 from strataprobe import checkpoints, files, lm, probes
@@ -15,27 +14,35 @@ from strataprobe.provenance import provenance
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy")
 
 
-def main(identities, weights, behavior, items, readout, *, datasets, settings, tuned=()):
+def main(
+    identities,
+    weights,
+    behavior,
+    items,
+    readout,
+    *,
+    datasets,
+    settings,
+    tuned=(),
+    disk_gigabytes=None,
+    placements=None,
+):
     capture = dict(settings["capture"])
     layers = capture.pop("layers", None)
     capture = Settings(**capture)
     bundle = [read_dataset(entry) for entry in datasets]
-    checkpoint = list(
-        zip(
-            map(files.read_json, identities),
-            [Path(path).parent for path in weights] or repeat(None),
-            tuned or repeat(None),
-            strict=False,
-        )
-    )
+    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
     outputs = zip(behavior, items, readout, strict=True)
-    shown = Shown(len(checkpoint) * len(bundle))
-    for identity, directory, maps in checkpoint:
+    shown = Shown(len(identities) * len(bundle))
+    for (identity, directory), maps in zip(opened, tuned or repeat(None), strict=False):
         loaded = lm.load(
-            checkpoints.open_weights(identity, directory),
+            directory,
             dtype=capture.dtype,
             device=capture.device,
             layers=layers,
+            placement=(placements or {}).get(identity["model"]),
+            batch_tokens=capture.batch_tokens,
+            threads=capture.threads,
         )
         own = lens.load_tuned(maps, loaded) if maps else None
         for dataset in bundle:
@@ -111,4 +118,6 @@ if __name__ == "__main__":
             datasets=snakemake.params.datasets,
             settings=snakemake.params.levels,
             tuned=snakemake.input.get("tuned", []),
+            disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
+            placements=lm.placements(snakemake.config),
         )

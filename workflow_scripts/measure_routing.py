@@ -1,8 +1,5 @@
 """Where probes of many classes send the words of one (model, vocabulary), revision by revision."""
 
-from itertools import repeat
-from pathlib import Path
-
 from strataprobe import cache, checkpoints, files, probes, routing
 from strataprobe.concentration import Thresholds
 from strataprobe.datasets.reading import read_dataset
@@ -13,11 +10,12 @@ def main(caches, identities, weights, summaries, predictions, *, dataset, layers
     vocabulary = read_dataset(dataset)
     stimuli = vocabulary.items().sha256
     thresholds = Thresholds.of(settings["concentration"])
-    made = [Path(path).parent for path in weights] or repeat(None)
-    places = zip(caches, map(files.read_json, identities), made, summaries, predictions, strict=False)
+    places = zip(
+        caches, checkpoints.opened_tokenizers(identities, weights), summaries, predictions, strict=True
+    )
     bar = progress((), desc="sets of probes", unit="set")
-    for number, (path, checkpoint, directory, summary, everything) in enumerate(places):
-        tokenize = routing.read_tokenizer(checkpoints.open_weights(checkpoint, directory))
+    for number, (path, (checkpoint, directory), summary, everything) in enumerate(places):
+        tokenize = routing.read_tokenizer(directory)
         expected = cache.made_from(checkpoint) | {"dataset_sha256": stimuli}
         with cache.open_activations(path, expected) as acts:
 

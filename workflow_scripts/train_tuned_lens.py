@@ -13,15 +13,19 @@ from strataprobe.readout import train_tuned
 _KEPT = ("model", "revision", "weights_sha256", "tokenizer_sha256")
 
 
-def main(identity, weights, corpus, out, *, settings):
+def main(identity, weights, corpus, out, *, settings, disk_gigabytes=None, placements=None):
     training = dict(settings["training"])
     torch.set_num_threads(settings["threads"])
     checkpoint = files.read_json(identity)
     loaded = lm.load(
-        checkpoints.open_weights(checkpoint, Path(weights).parent if weights else None),
+        checkpoints.open_weights(
+            checkpoint, Path(weights).parent if weights else None, disk_gigabytes=disk_gigabytes
+        ),
         dtype=settings["dtype"],
         device=settings["device"],
         layers=settings.get("layers"),
+        placement=(placements or {}).get(checkpoint["model"]),
+        batch_tokens=training["batch_tokens"],
     )
     bar = progress((), total=training["steps"], desc="steps", unit="step")
 
@@ -55,4 +59,6 @@ if __name__ == "__main__":
             snakemake.input.corpus,
             snakemake.output[0],
             settings=snakemake.params.tuned_lens,
+            disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
+            placements=lm.placements(snakemake.config),
         )

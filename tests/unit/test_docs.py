@@ -21,7 +21,8 @@ from strataprobe.pretraining.train import LOSS_COLUMNS
 ROOT = Path(__file__).resolve().parents[2]
 CARD = ROOT / "resources/datasets/README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [path for path in (ROOT / "README.md", *DOCS, CARD) if path.is_file()]
+TEXTS = ROOT / "resources/texts/README.md"
+PAGES = [path for path in (ROOT / "README.md", *DOCS, CARD, TEXTS) if path.is_file()]
 OUTPUTS = (ROOT / "docs/outputs.md").read_text(encoding="utf-8")
 LAYERS, PAIRS, HIDDEN = 3, 20, 8
 BASE = {
@@ -194,6 +195,7 @@ def test_every_place_of_the_layout_is_listed():
     expected = [
         places.identity(model, revision),
         places.weights(model, revision),
+        places.perplexity(model, revision),
         places.loss_curve(model),
         places.activations(model, revision, dataset),
         *(places.layer(kind, model, revision, dataset, seed, "{layer}") for kind in ("probes", "fragility")),
@@ -213,6 +215,8 @@ def test_every_place_of_the_layout_is_listed():
         places.measure("probes", model, revision, dataset, seed, "weights.h5"),
         places.table_part("{name}", model, dataset),
         places.table("{name}"),
+        places.checkpoints_part(model),
+        places.page("checkpoints"),
         places.figure("{name}", "svg"),
         places.figure("{name}", "png"),
         places.report,

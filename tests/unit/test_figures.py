@@ -280,7 +280,7 @@ def test_the_registry_names_a_module_with_draw_for_every_kind():
     for kind in figures.KINDS:
         assert callable(figures.module(kind).draw)
     assert set(figures.KINDS) == set(get_args(FigureEntry.model_fields["kind"].annotation))
-    with pytest.raises(StrataprobeError, match=r"no figure kind 'heat'; there are: controls, deployment_gap"):
+    with pytest.raises(StrataprobeError, match=r"no figure kind 'heat'; there are: checkpoints, controls"):
         figures.module("heat")
 
 

@@ -30,7 +30,7 @@ def test_conda_environments_pin_what_requirements_pin(path) -> None:
 
 # Packages that come with another that an environment names, and modules whose package has another name.
 COMES_WITH = {"pydantic_core": "pydantic", "threadpoolctl": "scikit-learn"}
-PACKAGE = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
+PACKAGE = {"concept_erasure": "concept-erasure", "sklearn": "scikit-learn", "yaml": "PyYAML"}
 
 
 def scripts_by_environment() -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from strataprobe.layout import Layout, layer_name
 PLACES = {
     "identity": (("m", "r"), "results/checkpoints/m/r.json"),
     "weights": (("m", "r"), "results/checkpoints/m/r/model.safetensors"),
+    "perplexity": (("m", "r"), "results/checkpoints/m/r.perplexity.json"),
     "activations": (("m", "r", "d"), "results/activations/m/r/d.h5"),
     "layer": (("fragility", "m", "r", "d", 42, 7), "results/fragility/m/r/d/seed42/layer07.json"),
     "measure": (("probes", "m", "r", "d", 42, "weights.h5"), "results/probes/m/r/d/seed42/weights.h5"),
@@ -15,6 +16,8 @@ PLACES = {
     "floors": (("d",), "results/datasets/d/floors.json"),
     "table": (("probing",), "results/tables/probing.csv"),
     "table_part": (("probing", "m", "d"), "results/tables/parts/probing/m/d.csv"),
+    "checkpoints_part": (("m",), "results/tables/parts/checkpoints/m.csv"),
+    "page": (("checkpoints",), "results/tables/checkpoints.html"),
     "figure": (("saturation", "svg"), "results/figures/saturation.svg"),
     "log": (("train_probes", "m", "r"), "logs/train_probes/m/r.log"),
     "benchmark": (("train_probes", "m", "r"), "results/benchmarks/train_probes/m/r.tsv"),

@@ -22,7 +22,7 @@ def trajectory(values=VALUES, **other) -> list[dict]:
         for seed, value in {**own, "mean": sum(there) / len(there) if there else None}.items():
             rows.append(
                 {
-                    "model": "mine", "revision": revision, "step": step, "dataset": "moral",
+                    "model": "mine", "revision": revision, "step": step, "twin_of": "", "dataset": "moral",
                     "conventions": "default", "pooling": "mean_rest", "seed": str(seed),
                     "quantity": "mean_critical_noise", "control": "raw", "statistic": "grid_sampled",
                     "band": "all", "means": "dropped", "value": value, "interval_low": None,

@@ -92,12 +92,15 @@ def jobs_of_models(study: str) -> dict[str, int]:
     """How many jobs of each rule that works on checkpoints, counted by hand."""
     counts = {}
     for model, (_, _, revisions) in MODELS[study].items():
-        once = ("pin_{}", "capture_{}_core", "measure_transfer_{}", "measure_foundations_{}")
+        once = ("pin_{}", "measure_perplexity_{}", "capture_{}_core")
+        once += ("measure_transfer_{}", "measure_foundations_{}", "release_weights_{}")
         each = ("train_probes_{}", "measure_fragility_{}")
         counts |= {rule.format(model): revisions for rule in once}
         counts |= {rule.format(model): revisions * PER_REVISION for rule in each}
     if study == "olmo2-1b":
         counts["measure_controls_olmo2-1b"] = 1
+    else:
+        counts["measure_tracing_olmo3-7b"] = 3
     return counts
 
 
@@ -135,7 +138,7 @@ def _dry_run(study: str, place: Path) -> None:
 def test_a_shipped_study_has_exactly_these_jobs_on_checkpoints(plan_of, study):
     planned = plan_of(study).jobs
     of_models = re.compile(
-        r"(pin|capture|train_probes|measure_(?!floors)\w+?)_olmo|pretrain|fetch|identify|read"
+        r"(pin|capture|train_probes|measure_(?!floors)\w+?|release_weights)_olmo|pretrain|fetch|identify|read"
     )
     assert {rule: count for rule, count in planned.items() if of_models.match(rule)} == jobs_of_models(study)
 

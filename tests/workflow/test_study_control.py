@@ -47,7 +47,13 @@ def test_the_study_has_the_papers_eleven_models_and_which_was_tuned_from_which()
 
 def test_the_study_loads_each_model_once_for_behaviour_and_readout(plan_of):  # noqa: F811
     plan: Plan = plan_of("control")
-    counts = {"pin": 11, "measure_levels": 11, "capture": 22, "measure_recoverability": 22}
+    counts = {
+        "pin": 11,
+        "measure_levels": 11,
+        "measure_tracing": 11,
+        "capture": 33,
+        "measure_recoverability": 22,
+    }
     for kind, count in counts.items():
         of = {rule: n for rule, n in plan.jobs.items() if re.match(rf"{kind}_(qwen|llama|gemma)", rule)}
         assert sum(of.values()) == count, of

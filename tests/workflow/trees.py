@@ -23,7 +23,16 @@ from tests.workflow.study import job
 PROJECT = Path(__file__).resolve().parents[2]
 PLUGINS = Path(__file__).resolve().parent / "plugins"
 PARTS = ("Snakefile", "rules", "workflow_scripts", "profiles", "report", "envs", "resources")
-COLLECTIONS = ("all", "datasets", "fragility", "structure", "levels", "lucky_defaults")
+COLLECTIONS = (
+    "all",
+    "datasets",
+    "fragility",
+    "structure",
+    "levels",
+    "lucky_defaults",
+    "interventions",
+    "released",
+)
 
 
 @dataclass(frozen=True)

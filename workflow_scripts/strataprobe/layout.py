@@ -55,8 +55,16 @@ class Layout:
     def weights(self, model: str, revision: str) -> str:
         return f"{self.checkpoint(model, revision)}/model.safetensors"
 
+    def released(self, model: str, revision: str) -> str:
+        """Note that a study is done with a revision's weights, so that what it fetched of them is dropped."""
+        return f"{self.root}/released/{model}/{revision}.json"
+
     def loss_curve(self, model: str) -> str:
         return f"{self.base}/checkpoints/{model}/loss.csv"
+
+    def perplexity(self, model: str, revision: str) -> str:
+        """How a checkpoint predicts a fixed text: a study's own, since its text and dtype are."""
+        return f"{self.root}/checkpoints/{model}/{revision}.perplexity.json"
 
     # measures
 
@@ -84,6 +92,10 @@ class Layout:
         """Every score that the behaviour on control items rests on, a row a candidate."""
         return f"{self.root}/behavior/{model}/{revision}/{dataset}/items.csv"
 
+    def runs(self, kind: str, model: str, revision: str, dataset: str) -> str:
+        """Every run of an intervention, a row each: `kind` is "patching", ..."""
+        return f"{self.root}/{kind}/{model}/{revision}/{dataset}/runs.csv"
+
     def tuned_lens(self, model: str, revision: str) -> str:
         """The affine maps of a tuned lens, one a block."""
         return f"{self.root}/lenses/{model}/{revision}.safetensors"
@@ -104,6 +116,14 @@ class Layout:
     def table_part(self, name: str, model: str, dataset: str) -> str:
         """The rows of one (model, dataset): what a figure waits for, instead of the whole study."""
         return f"{self.root}/tables/parts/{name}/{model}/{dataset}.csv"
+
+    def checkpoints_part(self, model: str) -> str:
+        """The rows of one model in the table of checkpoints, which are of no dataset."""
+        return f"{self.root}/tables/parts/checkpoints/{model}.csv"
+
+    def page(self, name: str) -> str:
+        """A table as a page to read."""
+        return f"{self.root}/tables/{name}.html"
 
     def paper_table(self, name: str, extension: str = "csv") -> str:
         """A table in the form of a paper's, the published numbers beside ours; as a page with "html"."""

@@ -162,12 +162,17 @@ def _asked(
                     faults.append(f"{name}: its continuation is empty")
 
 
-def _templated(lm: LoadedLM, prompt: str, name: str, faults: list[str]) -> str:
+def templated(lm: LoadedLM, prompt: str) -> str:
+    """A prompt in the tokenizer's chat template: one user message, and the prompt for an answer after it."""
     message = [{"role": "user", "content": prompt}]
+    return lm.tokenizer.apply_chat_template(
+        message, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+
+
+def _templated(lm: LoadedLM, prompt: str, name: str, faults: list[str]) -> str:
     try:
-        return lm.tokenizer.apply_chat_template(
-            message, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
+        return templated(lm, prompt)
     except Exception as error:  # a template is a program of the checkpoint's, and fails as it likes
         faults.append(f"{name}: the tokenizer's chat template fails on it: {' '.join(str(error).split())}")
         return prompt

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from strataprobe.config.drawn import HOLDS, figure_faults
+from strataprobe.config.models import BUILT_ON, KIND_OF
 from strataprobe.config.raw import (
     asked_of,
     entry_of,
@@ -58,6 +59,7 @@ def cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
                 if isinstance(revision, str) and known and revision not in known:
                     near = nearest(revision, known)
                     yield f"models.{name}.at.{measure}: {revision!r} is not a revision of that model{near}"
+        yield from _built_on_faults(str(name), mapping(entry), raw)
         if base is not None:
             yield from _missing_directories(name, entry, base)
     names = expanded_names(models)
@@ -69,6 +71,8 @@ def cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
     yield from (f"models: two models would be called {name!r}" for name in sorted(twice(names)))
     yield from figure_faults(raw, datasets, names)
     yield from _lens_faults(raw, base)
+    yield from _perplexity_faults(raw, base)
+    yield from _question_faults(raw, datasets)
     for rule, entry in mapping(raw.get("decision_rules")).items():
         yield from _decision_faults(f"decision_rules.{rule}", mapping(entry), raw, names)
 
@@ -129,6 +133,28 @@ def _model_faults(name: str, entry: Mapping[str, Any], raw: Mapping[str, Any]) -
         )
 
 
+def _built_on_faults(name: str, entry: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
+    """A measure that starts from another one's results, where that one is not taken."""
+    for measure, below in BUILT_ON.items():
+        asked = [own for own in mapping(raw.get("datasets")) if measure in asked_of(name, str(own), raw)]
+        for dataset in asked:
+            if below not in asked_of(name, str(dataset), raw) and KIND_OF[measure] == _kind_of(dataset, raw):
+                yield (
+                    f"models.{name}.measures: {measure} of {dataset!r} starts from the results of {below}, "
+                    f"which are not asked for; add {below}"
+                )
+        at = mapping(entry.get("at"))
+        known = [one for one in sequence(at.get(below)) if isinstance(one, str)]
+        for revision in sequence(at.get(measure)):
+            if known and isinstance(revision, str) and revision not in known:
+                near = nearest(revision, known)
+                yield f"models.{name}.at.{measure}: {below} is not measured at {revision!r}{near}"
+
+
+def _kind_of(dataset: Any, raw: Mapping[str, Any]) -> str:
+    return str(mapping(mapping(raw.get("datasets")).get(dataset)).get("kind", "pairs"))
+
+
 def _missing_directories(name: str, entry: Any, base: Path) -> Iterator[str]:
     """A local model whose folder, before any `{revision}`, is not there, or files made elsewhere."""
     predictions = mapping(mapping(mapping(entry).get("source")).get("predictions")).get("path")
@@ -168,6 +194,40 @@ def _lens_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
     corpus = lens.get("corpus")
     if base is not None and isinstance(corpus, str) and not (base / corpus).is_file():
         yield f"tuned_lens.corpus: there is no file {corpus!r}{nearest_file(base, corpus)}"
+
+
+def _perplexity_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
+    """A text that is not there, one of a model that is not tried on any, or one without a model."""
+    asked = mapping(raw.get("perplexity"))
+    texts = {"perplexity.text": asked.get("text")}
+    for name, entry in mapping(raw.get("models")).items():
+        place, own = f"models.{name}.perplexity_text", mapping(entry).get("perplexity_text")
+        texts[place] = own
+        if own is not None and not asked:
+            yield f"{place}: the study measures no perplexity; add a section perplexity with its text"
+        if own is not None and "published" in mapping(mapping(entry).get("source")):
+            yield f"{place}: published results have no model to try it on; leave it out"
+    for place, path in texts.items():
+        if base is not None and isinstance(path, str) and not (base / path).is_file():
+            yield f"{place}: there is no file {path!r}{nearest_file(base, path)}"
+
+
+def _question_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any]) -> Iterator[str]:
+    """A dataset that is traced without a question, or a question of one that is not there."""
+    questions = mapping(mapping(raw.get("tracing")).get("questions"))
+    known = list(map(str, datasets))
+    for dataset in questions:
+        if dataset not in datasets:
+            near = nearest(str(dataset), known)
+            yield f"tracing.questions: {dataset!r} is not a dataset of this study{near}"
+    for dataset in datasets:
+        asking = [name for name in mapping(raw.get("models")) if "tracing" in asked_of(name, dataset, raw)]
+        if asking and dataset not in questions and _kind_of(dataset, raw) == "pairs":
+            yield (
+                f"tracing.questions.{dataset}: is missing; tracing of {dataset!r} needs the text behind a "
+                "sentence and its answers, such as {text: ' Is this morally acceptable?', expected: ' No', "
+                "other: ' Yes'}"
+            )
 
 
 def _decision_faults(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from strataprobe.config.models import FigureEntry
+from strataprobe.config.models import KIND_OF, FigureEntry
 from strataprobe.config.raw import (
     asked_of,
     entry_of,
@@ -37,6 +37,8 @@ def figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: li
         elsewhere = [name for name in shown if made_elsewhere(name, raw)]
         yield from _revision_faults(f"{place}.revision", spec, shown, raw)
         yield from _missing_in_figure(str(figure), spec, bool(shown) and elsewhere == shown)
+        if spec.get("kind") == "checkpoints":
+            yield from _untried(place, shown, raw)
         yield from _unmeasured(place, spec, [name for name in shown if name not in elsewhere], elsewhere, raw)
 
 
@@ -59,6 +61,15 @@ def _revision_faults(
             )
 
 
+def _untried(place: str, models: list[str], raw: Mapping[str, Any]) -> Iterator[str]:
+    """A figure of checkpoints that the study tries on no text, or of results without checkpoints."""
+    if not mapping(raw.get("perplexity")):
+        yield f"{place}: the study measures no perplexity; add a section perplexity with its text"
+    for name in models:
+        if "published" in mapping(mapping(entry_of(name, mapping(raw.get("models")))).get("source")):
+            yield f"{place}.model: {name!r} holds published results; checkpoints are of a model"
+
+
 def _drawn_dataset(place: str, dataset: str, kind: Any, datasets: Mapping[str, Any]) -> Iterator[str]:
     """A dataset that is not there, or of the kind that this figure does not show."""
     if dataset not in datasets:
@@ -66,7 +77,7 @@ def _drawn_dataset(place: str, dataset: str, kind: Any, datasets: Mapping[str, A
         yield f"{place}: {dataset!r} is not a dataset of this study{near}"
         return
     holds = mapping(datasets[dataset]).get("kind", "pairs")
-    wanted = "control" if kind in OF_LEVELS else "vocabulary" if kind in OF_ROUTING else "pairs"
+    wanted = KIND_OF.get(MEASURE_OF.get(kind), "pairs") if isinstance(kind, str) else None
     if isinstance(kind, str) and holds in HOLDS and holds != wanted:
         yield f"{place}: {dataset!r} holds {HOLDS[holds]}; a figure of kind {kind!r} shows {HOLDS[wanted]}"
 
@@ -74,7 +85,7 @@ def _drawn_dataset(place: str, dataset: str, kind: Any, datasets: Mapping[str, A
 def _unmeasured(
     place: str, spec: Mapping[str, Any], models: list[str], elsewhere: list[str], raw: Mapping[str, Any]
 ) -> Iterator[str]:
-    """A figure of words or of many classes that the study does not measure, or of predictions it has not."""
+    """A figure of a measure that the study does not take, or of predictions it has not."""
     kind, dataset = spec.get("kind"), spec.get("dataset")
     own = mapping(mapping(raw.get("datasets")).get(dataset)) if isinstance(dataset, str) else {}
     measure = MEASURE_OF.get(kind) if kind not in OF_LEVELS else None
@@ -88,7 +99,7 @@ def _unmeasured(
         yield f"{place}.models: {beside}: predictions made elsewhere need a figure of their own"
     elif elsewhere and dataset is not None:
         yield f"{place}.dataset: predictions made elsewhere are of no dataset of this study; leave it out"
-    if own.get("kind", "pairs") != ("vocabulary" if measure == "routing" else "pairs") or not own:
+    if own.get("kind", "pairs") != KIND_OF.get(measure, "pairs") or not own:
         return
     if measure == "many_class" and own.get("partition") is None:
         yield f"{place}.dataset: {dataset!r} has no partition of its groups into two sides"
@@ -101,7 +112,13 @@ OF_LEVELS = (
     "levels", "recoverability_depth", "levels_tuning", "deployment_gap", "order_bias", "verb_out",
     "levels_training",
 )  # fmt: skip
-"""Kinds of figure that show control items."""
+"""Kinds of figure that show the three levels of control items."""
+
+OF_PATCHING = ("patching_depth", "patching_cells")
+"""Kinds of figure that show activation patching."""
+
+OF_TRACING = ("tracing_layers", "tracing_depth")
+"""Kinds of figure that show causal tracing."""
 
 OF_ROUTING = ("routing_matrix", "routing_paths", "routing_plane", "routing_sensitivity")
 """Kinds of figure that show words put to probes of many classes, or predictions made elsewhere."""
@@ -109,6 +126,9 @@ OF_ROUTING = ("routing_matrix", "routing_paths", "routing_plane", "routing_sensi
 MEASURE_OF = {
     **dict.fromkeys(OF_LEVELS, "levels"),
     **dict.fromkeys(OF_ROUTING, "routing"),
+    **dict.fromkeys(OF_PATCHING, "patching"),
+    "steering": "steering",
+    **dict.fromkeys(OF_TRACING, "tracing"),
     "many_class": "many_class",
 }
 """The measure that a figure shows, of those that a study may take at some revisions only."""
@@ -116,11 +136,14 @@ MEASURE_OF = {
 # What a figure of each kind must name; the others need a model and one dataset.
 _FIGURE_NEEDS = {
     "loss": ("model",),
+    "checkpoints": ("model",),
     "emergence": ("model", "datasets"),
     "floors": ("model", "datasets"),
     "gates": ("datasets",),
     **dict.fromkeys(OF_LEVELS, ("models", "dataset")),
     "levels_training": ("model", "dataset"),
+    **dict.fromkeys(OF_PATCHING, ("models", "dataset")),
+    "steering": ("models", "dataset"),
     **dict.fromkeys(OF_ROUTING, ("models", "dataset")),
     "routing_matrix": ("model", "dataset"),
 }

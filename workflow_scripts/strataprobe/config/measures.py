@@ -27,6 +27,15 @@ class Capture(Section):
     threads: Count = 1
 
 
+class Perplexity(Section):
+    """Perplexity of a fixed text at every checkpoint, and from where on it is odd (all in nats a token)."""
+
+    text: str
+    uniform_nats: Positive = 2.0
+    bos_nats: Positive = 0.5
+    jump_nats: Positive = 0.5
+
+
 class Probe(Section):
     """The linear probe (paper fragility, 3.3)."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from strataprobe.config.fields import Count, Distinct, Dtype, Fraction, Section, Slug, Whole
+from strataprobe.config.interventions import Patching, Steering, Tracing
 from strataprobe.config.measures import (
     Capture,
     Concentration,
@@ -14,6 +15,7 @@ from strataprobe.config.measures import (
     Foundations,
     Fragility,
     Levels,
+    Perplexity,
     Probe,
     Readout,
     Recoverability,
@@ -25,8 +27,15 @@ from strataprobe.config.revisions import Downloads, Revisions
 from strataprobe.config.sources import Source
 
 Measure = Literal[
-    "probes", "fragility", "transfer", "foundations", "controls", "many_class", "levels", "routing"
-]
+    "probes", "fragility", "transfer", "foundations", "controls", "many_class", "levels", "routing",
+    "patching", "steering", "tracing",
+]  # fmt: skip
+
+KIND_OF = {"levels": "control", "routing": "vocabulary", "patching": "control", "steering": "control"}
+"""The kind of dataset that a measure is of; all others are of pairs."""
+
+BUILT_ON = {"patching": "levels", "steering": "levels"}
+"""The measure whose results another one starts from: it is taken at no other revisions than that."""
 
 
 class MeasuredAt(Section):
@@ -35,6 +44,34 @@ class MeasuredAt(Section):
     levels: Annotated[list[Slug], Distinct] | None = None
     routing: Annotated[list[Slug], Distinct] | None = None
     many_class: Annotated[list[Slug], Distinct] | None = None
+    patching: Annotated[list[Slug], Distinct] | None = None
+    steering: Annotated[list[Slug], Distinct] | None = None
+    tracing: Annotated[list[Slug], Distinct] | None = None
+
+
+class Placement(Section):
+    """Where a model's weights lie while it runs, where they are more than one device holds.
+
+    `whole`: on one device. `spread`: block after block on as many GPUs as `gpus`, then up to `cpu_mb` in the
+    CPU's memory, then on the disk. `blockwise`: on the disk; each block is loaded once for all batches, whose
+    states wait, up to `states_mb` of them in memory. Results are the same (docs/large_models.md).
+    """
+
+    weights: Literal["whole", "spread", "blockwise"] = "whole"
+    gpus: Count = 1
+    cpu_mb: Whole | None = None
+    states_mb: Whole | None = None
+
+    @model_validator(mode="after")
+    def _only_what_is_heeded(self) -> "Placement":
+        asked = {"gpus": self.gpus > 1, "cpu_mb": self.cpu_mb is not None}
+        unheeded = [name for name, given in asked.items() if given and self.weights != "spread"]
+        faults = [f"{name}: goes with weights: spread, not with {self.weights}" for name in unheeded]
+        if self.states_mb is not None and self.weights != "blockwise":
+            faults.append(f"states_mb: goes with weights: blockwise, not with {self.weights}")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
 
 
 class ModelEntry(Section):
@@ -43,7 +80,7 @@ class ModelEntry(Section):
     `chat`: prompts go through the tokenizer's chat template. `base` is the model of this study that it was
     tuned from, `family` the name by which related models are left out together (levels paper, 4.1, 4.5). `at`
     says which revisions a measure is taken at, where not at all of them. `vocabulary_layers` are the blocks
-    at which words are read (lucky-defaults paper, section 4).
+    at which words are read (lucky-defaults paper, section 4). `perplexity_text` is instead of the study's.
     """
 
     source: Source
@@ -54,16 +91,20 @@ class ModelEntry(Section):
     seeds: Annotated[list[Whole], Distinct] | None = None
     measures: Annotated[list[Measure], Distinct] | None = None
     memory_mb: Count = 2000
+    placement: Placement | None = None
     chat: bool = False
     base: Slug | None = None
     family: Slug | None = None
     at: MeasuredAt = Field(default_factory=MeasuredAt)
     vocabulary_layers: Annotated[list[Whole], Distinct] | None = None
+    perplexity_text: str | None = None
 
     @model_validator(mode="after")
     def _revisions_fit_the_source(self) -> "ModelEntry":
         if self.source.predictions is not None:
             return self._of_predictions_alone()
+        if self.placement is not None and (self.source.pretrain or self.source.published):
+            raise ValueError("placement: what is trained here, or has results alone, needs none")
         if self.source.pretrain is not None:
             if self.revisions is not None:
                 raise ValueError("revisions of a pretrain model follow from its checkpoints; leave them out")
@@ -157,6 +198,8 @@ class FigureEntry(Section):
         "levels", "recoverability_depth", "levels_tuning", "deployment_gap", "order_bias", "verb_out",
         "levels_training",
         "routing_matrix", "routing_paths", "routing_plane", "routing_sensitivity", "many_class",
+        "checkpoints",
+        "patching_depth", "patching_cells", "steering", "tracing_layers", "tracing_depth",
     ]  # fmt: skip
     model: Slug | None = None
     models: Annotated[list[Slug], Distinct] | None = None
@@ -180,6 +223,7 @@ class StudyConfig(Section):
     measures: Annotated[list[Measure], Distinct] = Field(default=["probes", "fragility"])
     datasets: dict[Slug, DatasetEntry] = Field(default_factory=dict)
     models: dict[Slug, ModelEntry]
+    perplexity: Perplexity | None = None
     downloads: Downloads = Field(default_factory=Downloads)
     capture: Capture = Field(default_factory=Capture)
     probe: Probe = Field(default_factory=Probe)
@@ -194,5 +238,8 @@ class StudyConfig(Section):
     levels: Levels = Field(default_factory=Levels)
     routing: Routing = Field(default_factory=Routing)
     concentration: Concentration = Field(default_factory=Concentration)
+    patching: Patching = Field(default_factory=Patching)
+    steering: Steering = Field(default_factory=Steering)
+    tracing: Tracing = Field(default_factory=Tracing)
     decision_rules: dict[Slug, DecisionRule] = Field(default_factory=dict)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

@@ -65,9 +65,14 @@ class RevisionSample(Section):
 
 
 class Downloads(Section):
-    """What an estimate of a download goes by: megabytes a second of your line."""
+    """What is fetched from the hub, and what for the while of a study lies in its cache.
+
+    `megabytes_per_second` of your line is what estimates go by. `disk_gigabytes` (10^9 bytes) is the most
+    that weights fetched by this workflow may take at once; left out, what the disk has.
+    """
 
     megabytes_per_second: Positive = 20.0
+    disk_gigabytes: Positive | None = None
 
 
 LISTED, RANGE, SAMPLE = "[listed]", "[range]", "[sample]"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from strataprobe.config.faults import checked
-from strataprobe.config.models import ModelEntry, StudyConfig
+from strataprobe.config.models import BUILT_ON, KIND_OF, ModelEntry, StudyConfig
 from strataprobe.config.revisions import RevisionEntry, choice_of
 from strataprobe.config.sources import checkpoint_names
 from strataprobe.layout import Layout
@@ -14,33 +14,36 @@ from strataprobe.revisions import Table, choose, parse
 
 CONVENTIONS: dict[str, dict[str, Any]] = {
     # What we stand behind: the first token, often a sink, stays out of every claim about scale.
-    "default": {"pooling": "mean_rest", "draws": 10},
-    # The paper's own numbers: all tokens pooled, one noise draw a level.
-    "published": {"pooling": "mean", "draws": 1},
+    # Donors are patched from their own prompts, where no candidate is the first token.
+    "default": {"pooling": "mean_rest", "draws": 10, "states": ["own_prompt"]},
+    # The papers' own numbers: all tokens pooled, one noise draw a level, donors from bare sentences.
+    "published": {"pooling": "mean", "draws": 1, "states": ["bare"]},
 }
 
-
-KIND_OF = {"levels": "control", "routing": "vocabulary"}
-"""The kind of dataset that a measure is of; all others are of pairs."""
 
 ELSEWHERE = "predictions"
 """What stands in the place of a dataset where predictions were made elsewhere."""
 
+# Measures that run the model itself and read no states that were kept.
+_ON_THE_MODEL = ("patching", "steering", "tracing")
 # Stages that read pooled activations without a noise of their own.
 _OF_STATES = ("transfer", "foundations", "controls")
+_INTERVENTIONS = ("patching", "steering", "tracing")
 
 
 @dataclass(frozen=True)
 class Revision:
     """One checkpoint: its name in paths, what the source calls it, its training step (None if unknown).
 
-    `commit` is what the list of a hub model's revisions pins it to, where there is one.
+    `commit` is what the list of a hub model's revisions pins it to, and `bytes` what a study fetches of it,
+    where there is such a list.
     """
 
     name: str
     ref: str
     step: int | None
     commit: str | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Model:
     family: str | None = None
     at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vocabulary_layers: tuple[int, ...] = ()
+    perplexity_text: str | None = None
 
     @property
     def made_here(self) -> bool:
@@ -73,8 +77,11 @@ class Model:
         return {revision.name: revision.step for revision in self.revisions}
 
     def measured_at(self, measure: str | None) -> tuple[Revision, ...]:
-        """The revisions that a measure is taken at, in the model's order: all, or those the study names."""
-        chosen = self.at.get(measure) if measure else None
+        """The revisions that a measure is taken at, in the model's order: all, or those the study names.
+
+        One that starts from another's results is taken where that one is, unless the study names fewer.
+        """
+        chosen = self.at.get(measure, self.at.get(BUILT_ON.get(measure))) if measure else None
         return tuple(revision for revision in self.revisions if chosen is None or revision.name in chosen)
 
 
@@ -121,10 +128,12 @@ class Study:
         """The settings of one stage as a plain, sorted dict: what a rule states as its params."""
         section = getattr(self.config, stage).model_dump(mode="json")
         conventions = CONVENTIONS[self.config.conventions]
-        for key in ("pooling", "draws"):
+        for key in conventions:
             if key in section and section[key] is None:
                 section[key] = conventions[key]
-        if stage in ("probe", "fragility", "readout", "recoverability", "levels", *_OF_STATES):
+        if stage in (
+            "probe", "fragility", "readout", "recoverability", "levels", *_OF_STATES, *_INTERVENTIONS
+        ):  # fmt: skip
             section["conventions"] = self.config.conventions
         if stage in ("fragility", *_OF_STATES):
             section["pooling"] = self.settings("probe")["pooling"]
@@ -173,6 +182,16 @@ class Study:
         made_elsewhere = [name for name, model in self.models.items() if model.kind == ELSEWHERE]
         return found + [(name, ELSEWHERE) for name in made_elsewhere if measure == "routing"]
 
+    def captured(self, model: Model) -> list[tuple[str, str]]:
+        """(revision, dataset) pairs whose activations the study's measures of a model read."""
+        wanted: dict[tuple[str, str], None] = {}
+        for measure in (name for name in model.measures if name not in _ON_THE_MODEL):
+            for name in (dataset for owner, dataset in self.measured(measure) if owner == model.name):
+                tests = self.tests_of(model, name) if measure == "controls" else ()
+                for dataset in (name, *tests):
+                    wanted |= {(revision.name, dataset): None for revision in model.measured_at(measure)}
+        return list(wanted)
+
     def seeds(self, model: Model, dataset: str) -> tuple[int, ...]:
         """The dataset's own seeds, or else the model's."""
         return tuple(self.config.datasets[dataset].seeds or model.seeds)
@@ -205,6 +224,7 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig, table: Table | N
         "base": entry.base,
         "family": entry.family,
         "vocabulary_layers": tuple(sorted(entry.vocabulary_layers or ())),
+        "perplexity_text": _perplexity_text(entry, config),
         "at": {measure: tuple(names) for measure, names in entry.at if names is not None},
     }
     if entry.source.pretrain is None:
@@ -223,6 +243,14 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig, table: Table | N
     ]
 
 
+def _perplexity_text(entry: ModelEntry, config: StudyConfig) -> str | None:
+    """The text that a model's checkpoints are tried on; None without a model, or a study that asks none."""
+    without_model = entry.source.published is not None or entry.source.predictions is not None
+    if config.perplexity is None or without_model:
+        return None
+    return entry.perplexity_text or config.perplexity.text
+
+
 def _can(entry: ModelEntry, measure: str) -> bool:
     """Without a model there is what its files hold: probes and fragility, or predictions."""
     if entry.source.predictions is not None:
@@ -235,11 +263,12 @@ def _revisions(entry: ModelEntry, table: Table | None) -> tuple[Revision, ...]:
     choice = choice_of(entry.revisions)
     if choice is not None:
         rows = choose(choice, table)[0] if table is not None else []
-        return tuple(Revision(row.revision, row.ref, row.step, row.commit) for row in rows)
+        return tuple(Revision(row.revision, row.ref, row.step, row.commit, row.bytes) for row in rows)
     pinned = table.by_ref if table is not None else {}
     found = []
     for given in entry.revisions or [RevisionEntry(name="main")]:
         ref = given.ref or given.name
         step = parse(given.name).step if given.step is None else given.step
-        found.append(Revision(given.name, ref, step, pinned[ref].commit if ref in pinned else None))
+        row = pinned.get(ref)
+        found.append(Revision(given.name, ref, step, row and row.commit, row and row.bytes))
     return tuple(found)

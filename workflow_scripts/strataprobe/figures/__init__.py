@@ -34,6 +34,12 @@ KINDS: dict[str, str] = {
     "routing_plane": "strataprobe.figures.routing_plane",
     "routing_sensitivity": "strataprobe.figures.routing_sensitivity",
     "many_class": "strataprobe.figures.many_class",
+    "steering": "strataprobe.figures.steering",
+    "tracing_layers": "strataprobe.figures.tracing_layers",
+    "tracing_depth": "strataprobe.figures.tracing_depth",
+    "checkpoints": "strataprobe.figures.checkpoints",
+    "patching_depth": "strataprobe.figures.patching_depth",
+    "patching_cells": "strataprobe.figures.patching_cells",
 }
 
 

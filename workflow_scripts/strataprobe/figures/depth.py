@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import (
     Checkpoints,
     Expected,
@@ -77,9 +77,13 @@ def draw(
         used |= _panel(axes, cells, _log_norm(cells), unit, name, _states(rows, checkpoints, layers))
         style.layer_labels(axes, layers)
     style.layer_labels(panels[0], layers)
+    twins = marks.twin_groups(checkpoints, probing, fragility)
+    for axes in panels:
+        marks.mark_twins(axes, range(len(checkpoints.steps)), twins)
     _label_steps(panels[2], checkpoints.steps)
     _legend(figure.add_subplot(grid[3]), used)
     gaps = checkpoints.gap_lines({"accuracy": probing, "critical noise": fragility}, seeds)
+    gaps += marks.twin_lines(checkpoints, twins)
     style.note(figure, [*style.about(study, "; mean over the seeds that have a value"), *gaps])
     return figure
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from strataprobe.errors import StrataprobeError
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
 from strataprobe.onsets import mean_curve, onset_step
 from strataprobe.tabular import SEED_MEAN
@@ -69,11 +69,14 @@ def draw(
         _curve(axes, accuracy, checkpoints, name, onset, look)
     missing = {index for accuracy in curves.values() for index in checkpoints.missing(accuracy)}
     style.mark_gaps(axes, checkpoints.steps, sorted(missing))
+    twins = marks.twin_groups(checkpoints, *drawn)
+    marks.mark_twins(axes, checkpoints.steps, twins)
     style.step_axis(axes, checkpoints.steps, scale=step_scale)
     axes.set_ylim(min(0.45, axes.dataLim.ymin - 0.02), 1.02)
     axes.set_ylabel("mean probe accuracy over layers")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
-    style.note(figure, [*_small_print(shared), *checkpoints.gap_lines(curves)])
+    told = [*checkpoints.gap_lines(curves), *marks.twin_lines(checkpoints, twins)]
+    style.note(figure, [*_small_print(shared), *told])
     return figure
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
 
 _COLUMNS = 3
@@ -43,12 +43,14 @@ def draw(
     # The last, low row holds nothing but the legend.
     grid = figure.add_gridspec(rows + 1, columns, height_ratios=(*[1] * rows, 0.06))
     panels: list[Axes] = []
+    twins = marks.twin_groups(checkpoints, foundations)
     for place, group in enumerate(groups):
         shared = panels[0] if panels else None
         axes = figure.add_subplot(grid[place // columns, place % columns], sharex=shared, sharey=shared)
         _panel(axes, where(foundations, group=group), checkpoints)
         axes.set_title(group)
         style.mark_gaps(axes, checkpoints.steps, checkpoints.missing(where(foundations, group=group)))
+        marks.mark_twins(axes, checkpoints.steps, twins)
         style.step_axis(axes, checkpoints.steps, scale=step_scale, label=False)
         _edges(axes, left=place % columns == 0, bottom=place + columns >= len(groups))
         panels.append(axes)
@@ -58,7 +60,8 @@ def draw(
     below = figure.add_subplot(grid[-1, :])
     below.axis("off")
     below.legend(handles, names, loc="center", ncols=len(handles))
-    style.note(figure, _small_print(foundations, study, checkpoints))
+    lines = [*_small_print(foundations, study, checkpoints), *marks.twin_lines(checkpoints, twins)]
+    style.note(figure, lines)
     return figure
 
 

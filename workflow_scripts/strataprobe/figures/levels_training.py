@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from strataprobe.figures import level_looks as looks
 from strataprobe.figures import level_rows as rows
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import Checkpoints, Expected, where
 from strataprobe.figures.level_looks import LEVEL_LOOK
 from strataprobe.figures.level_names import (
@@ -88,14 +88,17 @@ def draw(
     _noise(bottom, layers, _best_layers(levels, chosen), chosen, checkpoints)
     gone = {name: checkpoints.missing(frame) for name, frame in (*of_level.items(), ("layers", probed))}
     everywhere = [step for step in gone["layers"] if all(step in missing for missing in gone.values())]
+    twins = marks.twin_groups(checkpoints, levels, layers)
     for axes, missing in ((top, everywhere), (middle, gone[BEHAVIOR]), (bottom, gone["layers"])):
         style.mark_gaps(axes, checkpoints.steps, missing)
+        marks.mark_twins(axes, checkpoints.steps, twins)
         style.step_axis(axes, checkpoints.steps, scale=step_scale, label=axes is bottom)
     frames = {LEVEL_NAME[level]: frame for level, frame in of_level.items()} | {"layers": probed}
     if all(missing == everywhere for missing in gone.values()):
         frames = {"any level": probed}
     lines = _small_print(study, shown, split, task, chosen)
-    looks.note(figure, [*lines, *checkpoints.gap_lines(frames)])
+    told = [*checkpoints.gap_lines(frames), *marks.twin_lines(checkpoints, twins)]
+    looks.note(figure, [*lines, *told])
     return figure
 
 

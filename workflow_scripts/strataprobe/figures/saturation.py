@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, seeds_only, where
 from strataprobe.onsets import onset_step
 from strataprobe.tabular import SEED_MEAN
@@ -64,10 +64,13 @@ def draw(
     _scaled(scaled, continuous, checkpoints)
     _strip(strips[0], continuous, checkpoints, ("raw",))
     _strip(strips[1], continuous, checkpoints, _SCALED)
+    twins = marks.twin_groups(checkpoints, trajectory)
     for axes, frame in ((top, accuracy), (raw, noise), (scaled, noise)):
         style.mark_gaps(axes, checkpoints.steps, checkpoints.missing(frame))
+        marks.mark_twins(axes, checkpoints.steps, twins)
         style.step_axis(axes, checkpoints.steps, scale=step_scale, label=False)
     gaps = checkpoints.gap_lines({"accuracy": accuracy, "critical noise": noise}, seeds)
+    gaps += marks.twin_lines(checkpoints, twins)
     count = seeds_only(trajectory)["seed"].astype(str).nunique()
     bands = f". Bands: seed mean ± sd ({count} seeds)" if count > 1 else "; one seed"
     style.note(figure, [*style.about(study, bands), _SMALL_PRINT, *gaps])

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import (
     Checkpoints,
     Expected,
@@ -23,6 +23,7 @@ from strataprobe.figures.frames import (
 )
 
 _MOST = 7
+_TWIN = " \N{BLACK DIAMOND}"
 
 
 @style.styled
@@ -70,11 +71,15 @@ def draw(
         _panel(axes, frame, column, checkpoints, chosen, layer_count(scale, fragility))
         axes.set_title(name)
         style.layer_axis(axes, layer_count(scale, fragility), label=axes in panels[1])
-    names = [style.step_label(checkpoints.steps[index]) for index in chosen]
+    twins = marks.twin_groups(checkpoints, scale, fragility)
+    twin = {index for group in twins for index in group}
+    # A line has no place of its own on an axis, so its name in the colour bar bears the diamond.
+    names = [style.step_label(checkpoints.steps[index]) + _TWIN * (index in twin) for index in chosen]
     gone = set(checkpoints.missing(scale)) & set(checkpoints.missing(fragility))
     absent = [place for place, index in enumerate(chosen) if index in gone]
     style.named_colour_bar(figure, panels.ravel(), names, "training step", absent)
     gaps = checkpoints.gap_lines({"scale": scale, "critical noise": fragility}, seeds)
+    gaps += marks.twin_lines(checkpoints, twins, "diamonds in the colour bar")
     style.note(figure, [*style.about(study, ". Bands: seed mean ± sd"), *gaps])
     return figure
 

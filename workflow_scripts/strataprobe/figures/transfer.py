@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from strataprobe.errors import StrataprobeError
-from strataprobe.figures import style
+from strataprobe.figures import marks, style
 from strataprobe.figures.frames import Checkpoints, Expected, one_study, where
 from strataprobe.tabular import ALL
 
@@ -66,13 +66,15 @@ def draw(
     _upper(top, transfer, checkpoints, looks, selection, chance)
     _lift(middle, where(transfer, quantity="lift", selection=selection), checkpoints, looks)
     _gate(bottom, transfer, checkpoints)
+    twins = marks.twin_groups(checkpoints, transfer)
     for axes in (top, middle, bottom):
         style.mark_gaps(axes, checkpoints.steps, checkpoints.missing(transfer))
+        marks.mark_twins(axes, checkpoints.steps, twins)
         style.step_axis(axes, checkpoints.steps, scale=step_scale, label=axes is bottom)
     # The groups look the same in a and b, so one legend serves.
     top.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
     lines = [_CHOSEN[selection], *_SAID, *checkpoints.gap_lines({"transfer": transfer})]
-    style.note(figure, [*style.about(study), *lines])
+    style.note(figure, [*style.about(study), *lines, *marks.twin_lines(checkpoints, twins)])
     return figure
 
 

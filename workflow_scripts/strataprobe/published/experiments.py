@@ -64,6 +64,7 @@ def tracing(source: Fields, frame: Frame) -> Summary:
             for layer, value in enumerate(mean)
         ],
         "prompts": len(rows),
+        "mean_indirect_effect": float(mean.mean()),
         "peak_causal_layer": peak,
         "peak_mean_indirect_effect": float(mean[peak]),
         "causal_depth": peak / len(mean),

@@ -1,5 +1,6 @@
 """Long, tidy tables: one row an observation."""
 
+from strataprobe.tables.checkpoints import checkpoint_rows
 from strataprobe.tables.datasets import floor_rows, gate_rows
 from strataprobe.tables.decisions import decision_row
 from strataprobe.tables.levels import levels_layers_rows, levels_models_rows, levels_rows
@@ -11,8 +12,12 @@ from strataprobe.tables.measures import (
     trajectory_rows,
 )
 from strataprobe.tables.onset import onset_rows
+from strataprobe.tables.pages import write_checkpoints_page
+from strataprobe.tables.patching import patching_models_rows, patching_rows
 from strataprobe.tables.routing import routing_rows
+from strataprobe.tables.steering import steering_rows
 from strataprobe.tables.structure import controls_rows, foundations_rows, transfer_rows
+from strataprobe.tables.tracing import tracing_rows
 from strataprobe.tabular import (
     COLUMNS,
     KEY,
@@ -30,6 +35,7 @@ __all__ = [
     "KEY",
     "SEED_MEAN",
     "Row",
+    "checkpoint_rows",
     "concatenate",
     "controls_rows",
     "curves_of",
@@ -42,13 +48,18 @@ __all__ = [
     "levels_models_rows",
     "levels_rows",
     "onset_rows",
+    "patching_models_rows",
+    "patching_rows",
     "probing_rows",
     "read_parts",
     "read_rows",
     "read_table",
     "routing_rows",
     "scale_rows",
+    "steering_rows",
+    "tracing_rows",
     "trajectory_rows",
     "transfer_rows",
+    "write_checkpoints_page",
     "write_csv",
 ]

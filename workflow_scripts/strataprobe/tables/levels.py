@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strataprobe.errors import StrataprobeError, listing
+from strataprobe.tables.twins import twin_column
 from strataprobe.tabular.columns import Row
 
 if TYPE_CHECKING:
@@ -137,5 +138,6 @@ def _checkpoints(
     if twice:
         said = [", ".join(f"{name} {value}" for name, value in key.items()) for key in twice]
         raise StrataprobeError(listing("levels", [f"there twice: {one}" for one in said]))
-    for key, *summaries in zip(keys, behavior, readout, recoverability, strict=True):
-        yield {**key, "conventions": settings["conventions"]}, read_checkpoint(*summaries)
+    columns = zip(keys, twin_column(behavior), behavior, readout, recoverability, strict=True)
+    for key, twins, *summaries in columns:
+        yield {**key, "twin_of": twins, "conventions": settings["conventions"]}, read_checkpoint(*summaries)

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from strataprobe.errors import StrataprobeError, listing
+from strataprobe.tables.twins import twin_column
 from strataprobe.tabular.columns import GEOMETRY, KEY, SCORES, SEED_MEAN, WHICH, Row
 
 Summary = Mapping[str, Any]
+
+_WHOSE = tuple(name for name in KEY if name != "twin_of")
+"""What a summary says of itself; its twins are found among the others."""
 
 CONTROLS = ("raw", "rms_before", "rms_after", "within_class")
 STATISTICS = ("grid_sampled", "grid_exact", "continuous")
@@ -138,7 +142,7 @@ def trajectory_rows(probe_summaries: Sequence[Summary], fragility_summaries: Seq
         (fragility_summaries, "fragility", _fragility_trajectory),
     ):
         for summary, key in zip(summaries, keys_of(summaries, kind), strict=True):
-            group = tuple(key[name] for name in KEY[:-1])
+            group = tuple(key[name] for name in _WHOSE if name != "seed")
             seen[group] += [{**key, **row} for row in read(summary)]
     return [row for rows in seen.values() for row in (*rows, *_seed_means(rows))]
 
@@ -205,22 +209,25 @@ def _seed_means(rows: Sequence[Row]) -> Iterable[Row]:
 
 
 def keys_of(summaries: Sequence[Summary], kind: str) -> list[Row]:
-    """The key columns of each summary; all that is missing or there twice is listed at once."""
+    """The key columns of each summary; all that is missing or there twice is listed at once.
+
+    `twin_of` names the other revisions among these summaries whose weights are byte for byte the same.
+    """
     keys: list[Row] = []
     faults = []
     seen: set[tuple[Any, ...]] = set()
-    for index, summary in enumerate(summaries):
+    for index, (summary, twins) in enumerate(zip(summaries, twin_column(summaries), strict=True)):
         merged = {**summary.get("metadata", {}), **summary}
-        if missing := [name for name in KEY if name not in merged]:
+        if missing := [name for name in _WHOSE if name not in merged]:
             faults.append(f"{kind} summary {index}: missing {', '.join(missing)}")
             continue
-        key = {name: merged[name] for name in KEY}
+        key = {name: merged[name] for name in _WHOSE}
         identity = tuple(key.values())
         if identity in seen:
             said = ", ".join(f"{name} {value}" for name, value in key.items())
             faults.append(f"{kind} summary {index}: there twice ({said})")
         seen.add(identity)
-        keys.append(key)
+        keys.append({**key, "twin_of": twins})
     if faults:
         raise StrataprobeError(listing(f"{kind} summaries", faults))
     return keys

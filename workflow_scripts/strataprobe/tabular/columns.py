@@ -11,7 +11,7 @@ ALL = "all"
 SEED_MEAN = "mean"
 """The seed that stands for the mean over seeds."""
 
-KEY = ("model", "revision", "step", "dataset", "conventions", "pooling", "seed")
+KEY = ("model", "revision", "step", "twin_of", "dataset", "conventions", "pooling", "seed")
 GEOMETRY = (
     "activation_rms",
     "mean_norm",
@@ -32,7 +32,7 @@ DECISION = (
     *("falls", "above_spread", "real", "note"),
 )
 
-_CHECKPOINT = KEY[:5]
+_CHECKPOINT = KEY[:6]
 """Without pooling and seed: levels have neither."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -56,6 +56,30 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("published_model", "published_place", "published", "difference"),
         *("published_status", "published_note"),
     ),
+    "patching": (
+        *(*_CHECKPOINT, "task", "states", "window", "hidden_state", "layer", "depth", "measure", "split"),
+        *("value", *_INTERVAL, "n", "pairs", "clusters", "note"),
+    ),
+    "patching_models": (
+        *("quantity", "model", "other", "dataset", "task", "states", "window", "split", "hidden_state"),
+        *("value", *_INTERVAL, "n", "published_model", "published_place", "published", "difference"),
+        *("published_status", "published_note"),
+    ),
+    "steering": (
+        *(*_CHECKPOINT, "task", "states", "hidden_state", "layer", "depth", "method", "alpha", "measure"),
+        *("split", "value", *_INTERVAL, "n", "clusters", "p", "published_model", "published_place"),
+        *("published", "difference", "published_status", "published_note"),
+    ),
+    "tracing": (
+        *(*_CHECKPOINT, "design", "side", "score", "measure", "layer", "depth", "value", *_INTERVAL),
+        *("draw_sd", "n", "draws", "note", "published_model", "published_place", "published", "difference"),
+        *("published_status", "published_note"),
+    ),
+    "checkpoints": (
+        *("model", "revision", "step", "commit", "weights_sha256", "tokenizer_sha256", "parameters"),
+        *("status", "tokens", "nll", "perplexity", "bits_per_byte", "adds_bos", "nll_other_bos"),
+        *("vocabulary", "twins", "flags", "note"),
+    ),
     "decisions": DECISION,
     "gates": ("dataset", "profile", "gate", "threshold", "value", "passed", "worst"),
     "floors": (
@@ -71,9 +95,11 @@ TEXT = frozenset(
     (
         *(*KEY, *WHICH, "state", "ceiling_state", "band", "selection", "group", "kind"),
         *("over", "tested_on"),
-        *("level", "measure", "mode", "split", "other"),
+        *("level", "measure", "mode", "split", "other", "task", "states", "method"),
+        *("design", "side", "score"),
         *("published_model", "published_place", "published_status", "published_note"),
         *("rule", "first", "second", "falls", "above_spread", "real", "note"),
+        *("commit", "weights_sha256", "tokenizer_sha256", "status", "adds_bos", "twins", "flags"),
         *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
         *ROUTING_TEXT,
     )

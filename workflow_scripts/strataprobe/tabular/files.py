@@ -26,6 +26,11 @@ _WHOLE = {
     "features",
     "n",
     "clusters",
+    "window",
+    "draws",
+    "parameters",
+    "tokens",
+    "vocabulary",
     *ROUTING_WHOLE,
 }
 
