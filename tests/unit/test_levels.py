@@ -138,7 +138,7 @@ def test_best_takes_the_first_of_equal_cells_and_passes_over_cells_without_answe
 
 def test_replicates_are_the_same_in_whatever_portions_they_are_compared(monkeypatch, checkpoint):
     whole = Measured(checkpoint, SETTINGS).readout("en")
-    monkeypatch.setattr(levels.draws, "_ROWS", 7)
+    monkeypatch.setattr("strataprobe.bootstrap._ROWS", 7)
     np.testing.assert_array_equal(Measured(checkpoint, SETTINGS).readout("en"), whole)
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from strataprobe.bootstrap import Draws, estimate
 from strataprobe.errors import StrataprobeError
 from strataprobe.patching.donors import KINDS
-from strataprobe.patching.effects import Draws, estimate, read_effects
+from strataprobe.patching.effects import read_effects
 from strataprobe.patching.observed import observations
 from strataprobe.patching.over_models import over_models, pooled_at
 from strataprobe.patching.peaks import null_of_largest, peak

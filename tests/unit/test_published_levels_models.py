@@ -7,7 +7,7 @@ import pytest
 
 import tabulate_levels_models
 from strataprobe import files, levels, tables
-from strataprobe.levels.draws import Estimate
+from strataprobe.bootstrap import Estimate
 from strataprobe.published import Numbers, levels_models, read_numbers
 from tests import levels_cases as cases
 from tests import levels_paper as paper

@@ -1,8 +1,8 @@
 """Behaviour, readout and recoverability of the same items, put together."""
 
+from strataprobe.bootstrap import Draws, Estimate, estimate
 from strataprobe.datasets.answers import vector
 from strataprobe.levels.detected import both_right, detection, parts
-from strataprobe.levels.draws import Draws, Estimate, estimate
 from strataprobe.levels.layer_rows import LayerObservation, layer_observations
 from strataprobe.levels.measured import CONVENTIONS, Choice, Measured
 from strataprobe.levels.over_models import Quantity, over_models

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
+from strataprobe.bootstrap import Draws, Estimate, estimate
 from strataprobe.datasets.answers import ALL
-from strataprobe.levels.draws import Draws, Estimate, estimate
 from strataprobe.levels.measured import ORDERED, ORDERS, Measured
 from strataprobe.levels.reading import Items
 

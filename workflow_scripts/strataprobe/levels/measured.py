@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from strataprobe.bootstrap import Draws
 from strataprobe.datasets.answers import ALL
-from strataprobe.levels.draws import Draws
 from strataprobe.levels.reading import TASKS, Checkpoint
 
 ORDERED = ("forced_choice", "label_choice")

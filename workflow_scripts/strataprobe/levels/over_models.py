@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from strataprobe.bootstrap import Estimate, estimate
 from strataprobe.datasets.answers import ALL
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.levels import summary
-from strataprobe.levels.draws import Estimate, estimate
 from strataprobe.levels.measured import Measured
 from strataprobe.levels.reading import TASKS
 

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strataprobe.bootstrap import Estimate, estimate
 from strataprobe.datasets.answers import ALL
 from strataprobe.levels import summary
 from strataprobe.levels.detected import both_right, detection, parts
-from strataprobe.levels.draws import Estimate, estimate
 from strataprobe.levels.measured import ORDERED, Measured
 from strataprobe.levels.reading import TASKS
 

@@ -12,61 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from strataprobe.bootstrap import Draws
 from strataprobe.datasets.answers import read
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.patching.donors import CORRECT, KINDS, WRONG
-from strataprobe.statistics import cluster_counts, percentile_interval
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value, None where it does not exist, and the ends of its 95 % interval, None where there is none."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-
-
-def estimate(drawn: np.ndarray) -> Estimate:
-    """Value and 95 % percentile interval of a (1 + replicates,) array; no interval without replicates."""
-    value = float(drawn[0]) if np.isfinite(drawn[0]) else None
-    if value is None or len(drawn) < 2:
-        return Estimate(value)
-    return Estimate(value, *percentile_interval(drawn[1:]))
-
-
-@dataclass(frozen=True)
-class Draws:
-    """How often each translation group counts: (1 + replicates, groups); and (items,) each item's group.
-
-    Models that are patched on the same items are drawn alike, so they can be compared draw by draw.
-    """
-
-    weights: np.ndarray
-    cluster: np.ndarray
-
-    @classmethod
-    def of(cls, names: Sequence[str], replicates: int, seed: int) -> "Draws":
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        counts = cluster_counts(len(numbers), replicates, seed).astype(np.float64)
-        weights = np.concatenate([np.ones((1, len(numbers))), counts])
-        return cls(weights, np.array([numbers[name] for name in names], dtype=np.int64))
-
-    def ratio(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """(1 + replicates, layers) sum of totals over sum of counts; NaN where nothing counts.
-
-        Args:
-            total: (layers, items).
-            count: (items,).
-        """
-        groups = np.zeros((len(self.cluster), self.weights.shape[1]))
-        groups[np.arange(len(groups)), self.cluster] = 1
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (self.weights @ (total @ groups).T) / (self.weights @ (count @ groups))[:, None]
-
-    def clusters(self, chosen: np.ndarray) -> int:
-        """How many groups the chosen items belong to."""
-        return len(np.unique(self.cluster[chosen]))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strataprobe.bootstrap import Draws, Estimate, estimate
 from strataprobe.datasets.answers import ALL, splits_held
 from strataprobe.patching.donors import CORRECT, KINDS, WRONG
-from strataprobe.patching.effects import Draws, Effects, Estimate, estimate, read_effects
+from strataprobe.patching.effects import Effects, read_effects
 from strataprobe.patching.peaks import null_of_largest, peak
 
 LIFTS = ("lift", "lift_pooled")

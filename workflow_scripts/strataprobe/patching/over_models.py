@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from strataprobe.bootstrap import Draws, Estimate, estimate
 from strataprobe.datasets.answers import splits_held
 from strataprobe.errors import StrataprobeError, listing
-from strataprobe.patching.effects import Draws, Effects, Estimate, estimate, read_effects
+from strataprobe.patching.effects import Effects, read_effects
 from strataprobe.patching.observed import drawn_peaks
 
 Summary = Mapping[str, Any]

@@ -63,6 +63,17 @@ class Draws:
         """(1 + replicates,) mean of the values of chosen items, NaN where none has one."""
         return _divided(*self.totals(values, mask))
 
+    def ratio(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """(1 + replicates, layers) sum of totals over sum of counts; NaN where nothing counts.
+
+        Args:
+            total: (layers, items).
+            count: (items,).
+        """
+        groups = np.zeros((len(self.cluster), self.weights.shape[1]))
+        groups[np.arange(len(groups)), self.cluster] = 1
+        return _divided(self.weights @ (total @ groups).T, (self.weights @ (count @ groups))[:, None])
+
     def best(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """(1 + replicates,) the first of the cells with the largest mean over chosen items, row by row.
 
