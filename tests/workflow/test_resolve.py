@@ -86,7 +86,8 @@ def pinning(revisions: list[str]) -> set[str]:
 
 def of_revisions(revisions: list[str]) -> set[str]:
     measured = measuring(revisions=revisions, datasets=["care"], seeds=[42])
-    return pinning(revisions) | capturing(revisions, ["care"]) | measured
+    released = {job("release_weights_tiny", revision=revision) for revision in revisions}
+    return pinning(revisions) | capturing(revisions, ["care"]) | measured | released
 
 
 def planned(place: Place, server: HubServer) -> set[str]:

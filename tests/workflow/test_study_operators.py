@@ -67,7 +67,7 @@ def test_the_words_scopes_and_directions_are_those_of_the_paper(study):
 
 def test_the_study_loads_each_model_once_and_trains_it_once(plan_of):  # noqa: F811
     plan: Plan = plan_of("operators")
-    per_model = ("pin", "capture_vocabulary", "measure_routing")
+    per_model = ("pin", "capture_vocabulary", "measure_routing", "release_weights")
     wanted = {f"{rule}_{model}": 1 for rule in per_model for model in MODELS}
     of_models = {rule: n for rule, n in plan.jobs.items() if rule.endswith(tuple(MODELS))}
     assert of_models == wanted
@@ -81,8 +81,8 @@ def test_the_study_loads_each_model_once_and_trains_it_once(plan_of):  # noqa: F
 def test_nothing_else_is_asked_of_the_models(plan_of):  # noqa: F811
     kinds = {rule.split("_")[0] for rule in plan_of("operators").jobs}
     assert kinds <= {
-        "all", "datasets", "fragility", "structure", "levels", "lucky", "pin", "capture", "measure",
-        "tabulate", "join", "draw",
+        "all", "datasets", "fragility", "structure", "levels", "lucky", "interventions", "released", "pin",
+        "capture", "measure", "tabulate", "join", "draw", "release",
     }  # fmt: skip
 
 
