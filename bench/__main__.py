@@ -15,6 +15,7 @@ NAMES = (
     "recoverability",
     "routing",
     "patching",
+    "lora",
     "exact",
     "dag",
     "noop",
@@ -46,6 +47,10 @@ def run(name: str, arguments: argparse.Namespace) -> outcome.Outcome:
 
         chosen = setup(arguments.checkpoint, arguments.dataset, arguments.threads)
         return offload.measure(chosen) if name == "offload" else patching.measure(chosen)
+    if name == "lora":
+        from bench import lora
+
+        return lora.measure(setup(arguments.checkpoint, arguments.dataset, arguments.threads))
     if name == "exact":
         from bench import closed_form
 
