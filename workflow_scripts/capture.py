@@ -1,7 +1,7 @@
 """Capture the activations of a bundle of datasets, loading each checkpoint once."""
 
-from strataprobe import checkpoints, lm
-from strataprobe.capture import Settings
+from strataprobe import lm
+from strataprobe.capture import Settings, running
 from strataprobe.capture.caching import capture_dataset
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.lm.memory import keep_freed_memory
@@ -13,20 +13,13 @@ def main(identities, weights, caches, *, datasets, capture, disk_gigabytes=None,
     settings = Settings(**capture)
     bundle = [read_dataset(entry) for entry in datasets]
     places = (caches[start : start + len(bundle)] for start in range(0, len(caches), len(bundle)))
-    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
-    jobs = zip(opened, places, strict=True)
-    for (identity, directory), outputs in progress(
+    each = running.loaded(
+        identities, weights, settings, layers=layers, disk_gigabytes=disk_gigabytes, placements=placements
+    )
+    jobs = zip(each, places, strict=True)
+    for (identity, loaded), outputs in progress(
         jobs, total=len(identities), desc="checkpoints", unit="checkpoint"
     ):
-        loaded = lm.load(
-            directory,
-            dtype=settings.dtype,
-            device=settings.device,
-            layers=layers,
-            placement=(placements or {}).get(identity["model"]),
-            batch_tokens=settings.batch_tokens,
-            threads=settings.threads,
-        )
         for dataset, path in zip(bundle, outputs, strict=True):
             capture_dataset(loaded, dataset, path, identity=identity, settings=settings)
 

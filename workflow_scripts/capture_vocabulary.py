@@ -1,7 +1,7 @@
 """Capture the states at the anchors of one (model, vocabulary), revision by revision."""
 
-from strataprobe import checkpoints, lm
-from strataprobe.capture import Settings
+from strataprobe import lm
+from strataprobe.capture import Settings, running
 from strataprobe.capture.chosen import capture_vocabulary
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.lm.memory import keep_freed_memory
@@ -12,19 +12,12 @@ def main(identities, weights, caches, *, dataset, capture, blocks, disk_gigabyte
     layers = capture.pop("layers")
     settings = Settings(**capture)
     vocabulary = read_dataset(dataset)
-    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
-    jobs = zip(opened, caches, strict=True)
+    each = running.loaded(
+        identities, weights, settings, layers=layers, disk_gigabytes=disk_gigabytes, placements=placements
+    )
+    jobs = zip(each, caches, strict=True)
     with progress((), total=len(caches) * len(vocabulary.stimuli), desc="stimuli", unit="stimulus") as bar:
-        for (identity, directory), path in jobs:
-            loaded = lm.load(
-                directory,
-                dtype=settings.dtype,
-                device=settings.device,
-                layers=layers,
-                placement=(placements or {}).get(identity["model"]),
-                batch_tokens=settings.batch_tokens,
-                threads=settings.threads,
-            )
+        for (identity, loaded), path in jobs:
             capture_vocabulary(
                 loaded,
                 vocabulary,

@@ -3,13 +3,12 @@
 from itertools import repeat
 
 from strataprobe import behavior as deployment
-from strataprobe import checkpoints, files, lm, probes
+from strataprobe import files, lm, probes
 from strataprobe import readout as lens
-from strataprobe.capture import Settings
+from strataprobe.capture import Settings, running
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
-from strataprobe.provenance import provenance
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy")
 
@@ -31,19 +30,12 @@ def main(
     layers = capture.pop("layers", None)
     capture = Settings(**capture)
     bundle = [read_dataset(entry) for entry in datasets]
-    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
+    each = running.loaded(
+        identities, weights, capture, layers=layers, disk_gigabytes=disk_gigabytes, placements=placements
+    )
     outputs = zip(behavior, items, readout, strict=True)
     shown = Shown(len(identities) * len(bundle))
-    for (identity, directory), maps in zip(opened, tuned or repeat(None), strict=False):
-        loaded = lm.load(
-            directory,
-            dtype=capture.dtype,
-            device=capture.device,
-            layers=layers,
-            placement=(placements or {}).get(identity["model"]),
-            batch_tokens=capture.batch_tokens,
-            threads=capture.threads,
-        )
+    for (identity, loaded), maps in zip(each, tuned or repeat(None), strict=False):
         own = lens.load_tuned(maps, loaded) if maps else None
         for dataset in bundle:
             found = lens.measure_levels(loaded, dataset, settings, tuned=own, progress=shown.texts)
@@ -79,7 +71,14 @@ def write(found, places, loaded, dataset, identity, settings, tuned):
         "dataset": dataset.name,
         "seed": None,
         "settings": settings,
-        "activations": made_from(loaded, dataset, identity, tuned),
+        "activations": running.made_from(
+            "levels",
+            loaded,
+            dataset,
+            identity,
+            packages=PACKAGES,
+            tuned_lens=dict(tuned.facts) if tuned else None,
+        ),
     }
     metadata = {"conventions": settings["readout"].get("conventions", "default"), "chat": settings["chat"]}
     files.write_json(
@@ -88,22 +87,6 @@ def write(found, places, loaded, dataset, identity, settings, tuned):
     deployment.write_rows(items, rows)
     metadata = metadata | {"definitions": definitions}
     files.write_json(readout, probes.framed(read, benchmark="control_readout", metadata=metadata, **common))
-
-
-def made_from(loaded, dataset, identity, tuned):
-    """What the scores belong to: checkpoint, items and how the model was run."""
-    return provenance(
-        "levels",
-        {"device": loaded.device, "dtype": loaded.dtype, "shares_rows": loaded.sharing_limit > 0},
-        packages=PACKAGES,
-        model=identity["model"],
-        revision=identity["revision"],
-        weights_sha256=identity["weights_sha256"],
-        tokenizer_sha256=identity["tokenizer_sha256"],
-        dataset=dataset.name,
-        dataset_sha256=dataset.sha256,
-        tuned_lens=dict(tuned.facts) if tuned else None,
-    )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
 """Activation patching of control items, loading each checkpoint once."""
 
-from functools import partial
-
-from strataprobe import checkpoints, files, lm, probes
-from strataprobe.capture import Settings
+from strataprobe import files, lm, probes
+from strataprobe.capture import Settings, running
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.lm.memory import keep_freed_memory
-from strataprobe.logs import job_log, progress
+from strataprobe.logs import counted, job_log
 from strataprobe.patching.measure import measure
 from strataprobe.patching.rows import write_rows
-from strataprobe.provenance import provenance
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
@@ -31,27 +28,15 @@ def main(
     capture = Settings(**capture)
     bundle = [read_dataset(entry) for entry in datasets]
     places = zip(recoverability, summaries, runs, strict=True)
-    for identity, directory in checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes):
-        loaded = lm.load(
-            directory,
-            dtype=capture.dtype,
-            device=capture.device,
-            layers=layers,
-            placement=(placements or {}).get(identity["model"]),
-            batch_tokens=capture.batch_tokens,
-            threads=capture.threads,
-        )
+    each = running.loaded(
+        identities, weights, capture, layers=layers, disk_gigabytes=disk_gigabytes, placements=placements
+    )
+    for identity, loaded in each:
         for dataset in bundle:
             probed, summary, rows = next(places)
-            with progress((), desc=f"runs of {dataset.name}", unit="run") as bar:
-                shown = partial(show, bar)
+            with counted(desc=f"runs of {dataset.name}", unit="run") as shown:
                 found = measure(loaded, dataset, files.read_json(probed), settings, progress=shown)
             write(found, summary, rows, loaded, dataset, identity, settings)
-
-
-def show(bar, count, total):
-    bar.total = total
-    bar.update(count)
 
 
 def write(found, summary, runs, loaded, dataset, identity, settings):
@@ -66,25 +51,10 @@ def write(found, summary, runs, loaded, dataset, identity, settings):
             seed=settings["patching"]["seed"],
             metadata={"conventions": settings["patching"]["conventions"], "chat": settings["chat"]},
             settings=settings,
-            activations=made_from(loaded, dataset, identity),
+            activations=running.made_from("patching", loaded, dataset, identity, packages=PACKAGES),
         ),
     )
     write_rows(runs, rows)
-
-
-def made_from(loaded, dataset, identity):
-    """What the runs belong to: checkpoint, items and how the model was run."""
-    return provenance(
-        "patching",
-        {"device": loaded.device, "dtype": loaded.dtype, "shares_rows": loaded.sharing_limit > 0},
-        packages=PACKAGES,
-        model=identity["model"],
-        revision=identity["revision"],
-        weights_sha256=identity["weights_sha256"],
-        tokenizer_sha256=identity["tokenizer_sha256"],
-        dataset=dataset.name,
-        dataset_sha256=dataset.sha256,
-    )
 
 
 if __name__ == "__main__":

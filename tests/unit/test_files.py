@@ -192,3 +192,12 @@ def test_checksums_are_those_of_sha256sum(tmp_path):
     said = subprocess.run(["sha256sum", str(path)], capture_output=True, text=True, check=True).stdout
     assert files.sha256_file(path) == said.split()[0]
     assert files.sha256_text("ü") == hashlib.sha256(b"\xc3\xbc").hexdigest()
+
+
+def test_rows_stand_in_the_order_of_their_columns_with_numbers_in_full(tmp_path):
+    rows = [{"b": 0.1 + 0.2, "a": "x, y"}, {"b": None, "a": ""}]
+    files.write_rows(tmp_path / "deep" / "rows.csv", ("a", "b"), rows)
+    assert (tmp_path / "deep" / "rows.csv").read_bytes() == b'a,b\n"x, y",0.30000000000000004\n,\n'
+    with pytest.raises(ValueError, match="fields not in fieldnames"):
+        files.write_rows(tmp_path / "rows.csv", ("a",), rows)
+    assert not (tmp_path / "rows.csv").exists()

@@ -1,5 +1,6 @@
 """Files that are complete or absent, and their checksums."""
 
+import csv
 import glob
 import hashlib
 import itertools
@@ -7,7 +8,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,16 @@ def write_json(path: str | os.PathLike[str], obj: Any) -> None:
     text = canonical_json(obj)
     with atomic(path) as place:
         place.write_text(text, encoding="utf-8")
+
+
+def write_rows(
+    path: str | os.PathLike[str], columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write rows as csv, numbers in full (tables for people are `tabular`'s), atomically."""
+    with atomic(path) as place, place.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

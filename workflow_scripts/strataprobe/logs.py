@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -82,3 +82,15 @@ def progress(
         mininterval=0.5 if interactive else 5.0,
         ascii=not interactive,
     )
+
+
+@contextmanager
+def counted(desc: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar for work that says, each time, how much is just done and how much there is of it."""
+    with progress((), desc=desc, unit=unit) as bar:
+
+        def shown(count: int, total: int) -> None:
+            bar.total = total
+            bar.update(count)
+
+        yield shown

@@ -1,15 +1,14 @@
 """Item-level rows: every score with the tokens it is the sum over, so that each accuracy can be traced."""
 
-import csv
 import os
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from strataprobe import files
 from strataprobe.behavior.continuations import Continuations
 from strataprobe.datasets.control import ControlDataset
-from strataprobe.files import atomic
 from strataprobe.lm import LoadedLM
 
 COLUMNS = (
@@ -73,7 +72,4 @@ def item_rows(
 
 def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> None:
     """Write item-level rows as csv, numbers in full, atomically."""
-    with atomic(path) as place, place.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    files.write_rows(path, COLUMNS, rows)

@@ -8,8 +8,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from strataprobe.errors import ModelError, listing
 from strataprobe.files import atomic, sha256_json
 from strataprobe.lm import LoadedLM
 from strataprobe.pretraining.data import batch_rows
+from strataprobe.pretraining.reproducible import reproducible
 from strataprobe.provenance import versions
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def train(
     _check(lm, rows, settings)
     scratch = Path(scratch) / _key(rows, settings, seed, base)
     with (
-        _reproducible(threads, lm.device),
+        reproducible(threads, lm.device),
         with_adapter(lm, settings, seed=seed, base=base) as model,
         forked_rng(lm.device),
     ):
@@ -236,23 +236,6 @@ def _key(rows: np.ndarray, settings: Settings, seed: int, base: Mapping[str, Any
         "versions": versions(("torch", "transformers", "peft")),
     }
     return sha256_json(belongs)[:16]
-
-
-@contextmanager
-def _reproducible(threads: int, device: str) -> Iterator[None]:
-    """Torch with a fixed number of threads and deterministic kernels, as before afterwards."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
-    torch.set_num_threads(threads)
-    # Not every kernel of a GPU has a deterministic kin: there it warns.
-    torch.use_deterministic_algorithms(True, warn_only=device != "cpu")
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = filled
 
 
 def _place(source: Path, target: Path) -> None:

@@ -8,8 +8,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from strataprobe.files import atomic, sha256_file, sha256_json
 from strataprobe.pretraining import tokenizer
 from strataprobe.pretraining.data import batch_rows, prepare
 from strataprobe.pretraining.model import build_model, next_token_loss
+from strataprobe.pretraining.reproducible import reproducible
 
 if TYPE_CHECKING:
     import torch
@@ -186,25 +186,6 @@ def _link(source: str, target: str) -> None:
     os.utime(target)
 
 
-@contextmanager
-def _reproducible(threads: int) -> Iterator[None]:
-    """Torch with a fixed number of threads and deterministic kernels, as before afterwards."""
-    import torch
-
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
-    # Filling every new tensor guards against reading it unwritten; it costs 3 % and changes no result here.
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = filled
-
-
 def _key(settings: dict[str, Any], seed: int, resources: Path) -> str:
     """What a resumable state belongs to: settings, seed, the corpus' sources and torch."""
     import torch
@@ -247,7 +228,7 @@ def pretrain(
 
     steps = sorted(settings["checkpoints"])
     scratch = Path(scratch) / _key(settings, seed, resources)
-    with _reproducible(settings["threads"]):
+    with reproducible(settings["threads"]):
         words, train_rows, heldout_rows = prepare(settings, resources)
         heldout = torch.from_numpy(heldout_rows.astype(np.int64))
         run = Run(settings, seed, scratch)

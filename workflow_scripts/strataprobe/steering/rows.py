@@ -1,14 +1,13 @@
 """Item-level rows: both candidates' scores under every push."""
 
-import csv
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from strataprobe import files
 from strataprobe.datasets.control import ControlDataset
-from strataprobe.files import atomic
 from strataprobe.steering.pushes import Key
 
 COLUMNS = (
@@ -58,7 +57,4 @@ def item_rows(
 
 def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> None:
     """Write them as csv, numbers in full, atomically."""
-    with atomic(path) as place, place.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    files.write_rows(path, COLUMNS, rows)

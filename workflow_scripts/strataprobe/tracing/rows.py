@@ -1,11 +1,10 @@
 """Every score behind a tracing result, a row a sentence, design, draw and block."""
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strataprobe.files import atomic
+from strataprobe import files
 from strataprobe.tracing.designs import RESTORATION, Plan, Traced
 from strataprobe.tracing.prompts import Asked
 
@@ -43,7 +42,4 @@ def _row(design: str, draw: int | str, layer: int | str, answers: Sequence[float
 
 def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> None:
     """Write them as csv, numbers in full, atomically."""
-    with atomic(path) as place, place.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    files.write_rows(path, COLUMNS, rows)
