@@ -1,6 +1,7 @@
 """Which of this project's files a script runs: what a rule must watch besides the script itself."""
 
 import ast
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def _run_by(root: Path, path: Path) -> frozenset[Path]:
 def _imported(path: Path) -> tuple[str, ...]:
     """Dotted names that a file may import from the library (a name in a module is listed too, harmlessly)."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_bytes(), filename=str(path))):
+    for node in _statements(ast.parse(path.read_bytes(), filename=str(path)).body):
         if isinstance(node, ast.Import):
             names.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -62,6 +63,15 @@ def _imported(path: Path) -> tuple[str, ...]:
     return tuple(name for name in names if name.split(".")[0] == PACKAGE)
 
 
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Statements and those inside them, but not the expressions they consist of: no import stands in one."""
+    for node in body:
+        yield node
+        for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, inner, ()))
+
+
+@cache
 def _files_of(root: Path, module: str) -> list[Path]:
     """Files Python runs to import a dotted name: each package's `__init__`, and the module itself."""
     parts = module.split(".")
