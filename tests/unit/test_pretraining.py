@@ -1,11 +1,9 @@
 """Pre-training: the tokenizer, the data of a step, the loss, and runs that are stopped and go on."""
 
 import csv
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -130,28 +128,6 @@ def test_a_killed_process_leaves_a_state_that_goes_on_to_the_same_bytes(undistur
     assert not (tmp_path / "out").exists()
     run(tmp_path / "out", tmp_path / "scratch")
     assert contents(tmp_path / "out") == contents(undisturbed)
-
-
-def test_killed_while_results_are_put_in_place_it_can_still_put_all_of_them(
-    undisturbed, tmp_path, monkeypatch
-):
-    place, placed = train._place, []
-
-    def fail_third(source, target):
-        if len(placed) == 2:
-            raise KeyboardInterrupt
-        placed.append(target)
-        place(source, target)
-
-    monkeypatch.setattr(train, "_place", fail_third)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "out", tmp_path / "scratch")
-    shutil.rmtree(tmp_path / "out")  # as Snakemake does with the outputs of a failed job
-    monkeypatch.setattr(train, "_place", place)
-    began = time.time()
-    run(tmp_path / "out", tmp_path / "scratch", progress=stop_at(1))
-    assert contents(tmp_path / "out") == contents(undisturbed)
-    assert all(path.stat().st_mtime > began - 2 for path in (tmp_path / "out").rglob("model.safetensors"))
 
 
 def test_other_settings_do_not_take_up_a_foreign_state(tmp_path):
