@@ -55,6 +55,7 @@ if not RESOLVING:
     include: "rules/readout.smk"
     include: "rules/concentration.smk"
     include: "rules/interventions.smk"
+    include: "rules/curation.smk"
     include: "rules/tables.smk"
     include: "rules/figures.smk"
     include: "rules/paper.smk"

@@ -6,9 +6,12 @@ def capture_settings(model):
 
 
 def made_weights(model, revisions):
-    """Weights that this workflow made. `ancient`: whether they changed, their identity says."""
+    """Weights that this workflow made, or adapters and then their base. `ancient`: identities say what changed."""
     if MODELS[model].kind in ("pretrain", "wheel"):
         return [ancient(LAYOUT.weights(model, revision)) for revision in revisions]
+    if MODELS[model].kind == "lora":
+        adapters = [ancient(LAYOUT.adapter(model, revision)) for revision in revisions]
+        return adapters + made_weights(MODELS[model].source["base"], [MODELS[model].source["revision"]])
     return []
 
 
@@ -43,7 +46,7 @@ for model, entry in RUNNABLE.items():
                 mem_mb=partial(capture_memory, model),
                 runtime=partial(capture_minutes, model),
                 gpu=partial(capture_gpus, model),
-                downloads=1 if entry.kind == "hub" else 0,
+                downloads=fetches(model),
             params:
                 code=modules("capture"),
                 capture=capture_settings(model),

@@ -91,6 +91,12 @@ def capture_minutes(model, wildcards, attempt):
     return (30 + MODELS[model].memory_mb // 200) * attempt
 
 
+def fetches(model):
+    """Whether a job that opens the model's weights may fetch them from the hub: a share of `downloads`."""
+    entry = MODELS[model]
+    return int("hub" in (entry.kind, entry.kind == "lora" and MODELS[entry.source["base"]].kind))
+
+
 def earlier_first(model):
     """Priority of jobs that open weights from the hub: those of earlier revisions go first, so that few are held."""
     if MODELS[model].kind != "hub":
@@ -427,5 +433,6 @@ COLLECTIONS = {
     "levels": [],
     "lucky_defaults": [],
     "interventions": [],
+    "curation": [],
     "released": [],
 }

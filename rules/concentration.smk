@@ -76,7 +76,7 @@ for model, entry in RUNNABLE.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if entry.kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             blocks=list(entry.vocabulary_layers),
             code=modules("capture_vocabulary"),

@@ -42,6 +42,10 @@ USES = {
     "steering": ["models"],
     "tracing_layers": ["models"],
     "tracing_depth": ["checkpoints"],
+    "curation": ["conditions"],
+    "curation_heatmaps": ["conditions"],
+    "curation_loss": ["conditions"],
+    "curation_differences": ["conditions"],
 }
 # Figures of words put to probes of many classes, likewise.
 PARTS_OF_ROUTING = {
@@ -68,7 +72,15 @@ PARTS_OF_INTERVENTIONS = {
     "tracing_layers": ["tracing"],
     "tracing_depth": ["tracing"],
 }
+# Figures of fine-tuning experiments, likewise.
+PARTS_OF_CURATION = {
+    "curation": ["curation", "curation_layers"],
+    "curation_heatmaps": ["curation_layers"],
+    "curation_loss": ["curation"],
+    "curation_differences": ["curation_differences"],
+}
 COLLECTION_OF = {
+    **dict.fromkeys(PARTS_OF_CURATION, "curation"),
     **dict.fromkeys(PARTS_OF_INTERVENTIONS, "interventions"),
     **dict.fromkeys(PARTS_OF_LEVELS, "levels"),
     **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "lucky_defaults"),
@@ -89,6 +101,7 @@ CATEGORIES = {
     **dict.fromkeys(PARTS_OF_LEVELS, "Three levels"),
     **dict.fromkeys([*PARTS_OF_ROUTING, "many_class"], "Lucky defaults"),
     **dict.fromkeys(PARTS_OF_INTERVENTIONS, "Interventions"),
+    **dict.fromkeys(PARTS_OF_CURATION, "Data curation"),
     "levels_training": "Over training",
     "tracing_depth": "Over training",
 }
@@ -111,6 +124,9 @@ def figure_inputs(spec):
             table: [LAYOUT.table_part(table, model, spec.dataset) for model in figure_models(spec)]
             for table in PARTS_OF_INTERVENTIONS[spec.kind]
         }
+    if spec.kind in PARTS_OF_CURATION:
+        tables = PARTS_OF_CURATION[spec.kind]
+        return {table: LAYOUT.table_part(table, spec.experiment, spec.dataset) for table in tables}
     if spec.kind in PARTS_OF_ROUTING:
         numbers = f"{PUBLISHED}/lucky_defaults.csv"
         beside = {"numbers": numbers} if spec.kind == "routing_sensitivity" else {}
@@ -159,7 +175,9 @@ def figure_sides(spec):
 
 
 def figure_names(spec):
-    """Whom a title names: a model, or the models where they are few."""
+    """Whom a title names: an experiment, a model, or the models where they are few."""
+    if spec.experiment is not None:
+        return [spec.experiment]
     return figure_models(spec) if len(spec.models or []) < 3 else []
 
 
@@ -175,6 +193,7 @@ def figure_settings(name, spec):
     """What the drawing depends on besides its inputs, as one sorted dict."""
     config = STUDY.config
     known = {
+        "conditions": list(EXPERIMENTS[spec.experiment].conditions) if spec.experiment else [],
         "datasets": list(spec.datasets or []),
         "models": [[model, figure_checkpoint(spec, model)] for model in spec.models or [spec.model]],
         "pairs": [[MODELS[name].base, name] for name in spec.models or [] if MODELS[name].base],
@@ -215,10 +234,10 @@ for name, spec in STUDY.config.figures.items():
                 LAYOUT.figure(name, "png"),
                 caption=f"../report/{spec.kind}.rst",
                 category=CATEGORIES.get(spec.kind, "Over training"),
-                subcategory=spec.model or "all",
+                subcategory=spec.model or spec.experiment or "all",
                 labels={
                     "figure": spec.kind,
-                    "model": spec.model or ", ".join(spec.models or []) or "-",
+                    "model": spec.model or spec.experiment or ", ".join(spec.models or []) or "-",
                     "dataset": spec.dataset or "-",
                 },
             ),

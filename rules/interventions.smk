@@ -64,7 +64,7 @@ for model, entry in RUNNABLE.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if entry.kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             code=modules("measure_patching"),
             datasets=[dataset_entry(name) for name in patched],
@@ -127,7 +127,7 @@ for model, entry in RUNNABLE.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if entry.kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             code=modules("measure_steering"),
             datasets=[dataset_entry(name) for name in steered],
@@ -182,7 +182,7 @@ for model, entry in RUNNABLE.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if entry.kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             code=modules("measure_tracing"),
             datasets=[dataset_entry(name) for name in traced],

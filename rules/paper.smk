@@ -132,3 +132,43 @@ if STUDY.config.paper_tables and measured("routing"):
     COLLECTIONS["lucky_defaults"].append(
         [LAYOUT.paper_table(name, form) for name in LUCKY_PAPER for form in ("csv", "html")]
     )
+
+
+if STUDY.config.paper_tables and COMPARED:
+
+    rule tabulate_curation_paper:
+        input:
+            curation=[LAYOUT.table_part("curation", *pair) for pair in COMPARED],
+            numbers=f"{PUBLISHED}/fragility.csv",
+        output:
+            **{
+                name: report(
+                    LAYOUT.paper_table("section4_3", extension),
+                    caption="../report/paper_table.rst",
+                    category="Tables of the paper",
+                    subcategory="fragility",
+                    labels={"table": "section 4.3", "as": form},
+                )
+                for name, extension, form in (
+                    ("section4_3_page", "html", "page"),
+                    ("section4_3", "csv", "long rows"),
+                )
+            },
+        log:
+            LAYOUT.log("tabulate_curation_paper"),
+        benchmark:
+            LAYOUT.benchmark("tabulate_curation_paper")
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+            runtime=table_minutes,
+        params:
+            code=modules("tabulate_curation_paper"),
+        message:
+            "Section 4.3 of the fragility paper"
+        script:
+            "../workflow_scripts/tabulate_curation_paper.py"
+
+    COLLECTIONS["curation"].append([LAYOUT.paper_table("section4_3", form) for form in ("csv", "html")])

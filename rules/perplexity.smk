@@ -59,7 +59,7 @@ for model, text in TRIED.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if MODELS[model].kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             code=modules("measure_perplexity"),
             perplexity=perplexity_settings(model),

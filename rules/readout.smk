@@ -79,7 +79,7 @@ for model, entry in RUNNABLE.items():
             mem_mb=partial(capture_memory, model),
             runtime=partial(capture_minutes, model),
             gpu=partial(capture_gpus, model),
-            downloads=1 if entry.kind == "hub" else 0,
+            downloads=fetches(model),
         params:
             code=modules("measure_levels"),
             datasets=[dataset_entry(name) for name in STUDY.controls_of(entry)],
@@ -142,7 +142,7 @@ for model, entry in RUNNABLE.items():
                 mem_mb=partial(capture_memory, model),
                 runtime=partial(capture_minutes, model),
                 gpu=partial(capture_gpus, model),
-                downloads=1 if entry.kind == "hub" else 0,
+                downloads=fetches(model),
             params:
                 code=modules("train_tuned_lens"),
                 tuned_lens=lens_settings(model),

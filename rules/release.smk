@@ -15,20 +15,29 @@ FROM_WEIGHTS = {
 
 def weight_consumers(model, wildcards):
     """What the study makes from the weights of a revision; with `gaps: draw`, of that what there is."""
-    entry = MODELS[model]
     revision = wildcards.revision
+    paths = run_from_weights(MODELS[model], revision)
+    for tuned in MODELS.values():
+        if tuned.kind == "lora" and (tuned.source["base"], tuned.source["revision"]) == (model, revision):
+            for saved in tuned.revisions:
+                paths += [LAYOUT.identity(tuned.name, saved.name), *run_from_weights(tuned, saved.name)]
+    return available(paths)
+
+
+def run_from_weights(entry, revision):
+    """Results whose jobs open the weights of a model at a revision."""
     paths = [
-        LAYOUT.activations(model, revision, dataset)
+        LAYOUT.activations(entry.name, revision, dataset)
         for name, dataset in STUDY.captured(entry)
         if name == revision
     ]
     for measure, place in FROM_WEIGHTS.items():
         if measure in entry.measures and revision in [at.name for at in entry.measured_at(measure)]:
-            names = [dataset for owner, dataset in measured(measure) if owner == model]
-            paths += [LAYOUT.whole(place, model, revision, dataset) for dataset in names]
+            names = [dataset for owner, dataset in measured(measure) if owner == entry.name]
+            paths += [LAYOUT.whole(place, entry.name, revision, dataset) for dataset in names]
     if entry.perplexity_text:
-        paths.append(LAYOUT.perplexity(model, revision))
-    return available(paths)
+        paths.append(LAYOUT.perplexity(entry.name, revision))
+    return paths
 
 
 def downloads_at_once():

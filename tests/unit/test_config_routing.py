@@ -148,7 +148,7 @@ MODELS = [
     ("made.vocabulary_layers", [1], ": vocabulary_layers: a file of predictions has none; leave out all but"),
     ("made.datasets", ["words"], ": datasets: a file of predictions has none; leave out all but source"),
     ("made.source.hub", {"repo": "a/b"},
-     ".source: needs exactly one of pretrain, wheel, local, hub, published, predictions; has hub and"),
+     ".source: needs exactly one of pretrain, wheel, local, hub, lora, published, predictions; has hub and"),
     ("made.source.predictions.path", DROP, ".source.predictions.path: is missing, and has no default"),
     ("made.source.predictions.path", "mad.csv",
      ".source.predictions.path: there is no file 'mad.csv'; did you mean 'made.csv'?"),

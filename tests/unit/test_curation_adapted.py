@@ -1,6 +1,5 @@
 """Derived checkpoints: merged weights do what the adapter does; the base stays; both are in the identity."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from strataprobe import lm
-from strataprobe.checkpoints import identify_directory
-from strataprobe.curation.adapted import check_adapter, identify_adapted, merged
+from strataprobe.checkpoints import identify_adapted, identify_directory, open_tokenizer, opened
 from strataprobe.curation.lora import Settings
 from strataprobe.curation.training import train
 from strataprobe.errors import CheckpointError, ModelError
+from strataprobe.files import write_json
+from strataprobe.lm.adapters import merged
+from strataprobe.provenance import made_from
 from tests.tiny_models import save_tiny_model
 
 TARGETS = {"llama": ("q_proj", "v_proj"), "olmo2": ("q_proj", "v_proj"), "gpt2": ("c_attn",)}
@@ -76,28 +77,52 @@ def test_a_merged_model_is_captured_like_any_other(derived):
     assert str(folder / "step0006") in ours.name
 
 
+ENTRIES = {"model": "tiny-lora-fables-s1", "revision": "step0003", "step": 3}
+
+
 def test_an_identity_hangs_on_base_and_adapter(derived):
-    place, before, folder = derived
-    entries = {"model": "tiny-lora-fables-s1", "revision": "step0003", "step": 3}
-    one = identify_adapted(before, folder / "step0003", **entries)
-    assert {"source": "lora", **entries}.items() <= one.items()
+    _, before, folder = derived
+    one = identify_adapted(before, None, folder / "step0003", **ENTRIES)
+    assert {"source": "lora", **ENTRIES}.items() <= one.items()
     assert before.keys() <= one.keys()
-    assert one["base"]["weights_sha256"] == before["weights_sha256"]
+    assert one["base"] == before
     assert one["tokenizer_sha256"] == before["tokenizer_sha256"]
-    other = identify_adapted(before, folder / "step0006", **entries)
-    moved = identify_adapted({**before, "weights_sha256": "0" * 64}, folder / "step0003", **entries)
+    other = identify_adapted(before, None, folder / "step0006", **ENTRIES)
+    moved = identify_adapted({**before, "weights_sha256": "0" * 64}, None, folder / "step0003", **ENTRIES)
     assert len({own["weights_sha256"] for own in (before, one, other, moved)}) == 4
-    assert str(place.parent) not in json.dumps(one)
-    check_adapter(one, before, folder / "step0003")
-    with pytest.raises(CheckpointError, match="2 problems") as caught:
-        check_adapter(one, {**before, "weights_sha256": "0" * 64}, folder / "step0006")
-    assert "adapter_model.safetensors: sha256 is" in str(caught.value)
-    assert "another weights_sha256 than it was trained on" in str(caught.value)
+    made = made_from(one)
+    assert made["base_weights_sha256"] == before["weights_sha256"]
+    assert made["adapter_sha256"] == one["adapter_sha256"] != other["adapter_sha256"]
+    assert "adapter_sha256" not in made_from(before)
+
+
+@pytest.mark.parametrize("derived", ["llama"], indirect=True)
+def test_a_derived_checkpoint_is_opened_by_base_and_adapter_and_neither_may_have_changed(derived, tmp_path):
+    """A base that the study made lies where the identity says; its name is kept as it was given."""
+    place, before, folder = derived
+    made = {**before, "source": "pretrain", "directory": None}
+    one = identify_adapted(made, place, folder / "step0003", **ENTRIES)
+    write_json(tmp_path / "one.json", one)
+    weights = [str(folder / "step0003" / "adapter_model.safetensors"), str(place / "model.safetensors")]
+    ((identity, whole, adapter),) = opened([str(tmp_path / "one.json")], weights)
+    assert (identity, whole, adapter) == (one, place, folder / "step0003")
+    assert open_tokenizer(one, None) == place
+    by_load = lm.load(whole, dtype="float32", device="cpu", adapter=adapter)
+    tokens = torch.tensor(ROWS)
+    assert torch.equal(by_load.model(tokens).logits, merged(load(place), adapter).model(tokens).logits)
+
+    write_json(tmp_path / "one.json", one | {"files": {**one["files"], "adapter_config.json": "0" * 64}})
+    with pytest.raises(CheckpointError, match=r"adapter_config\.json: sha256 is .*, expected 0000"):
+        list(opened([str(tmp_path / "one.json")], weights))
+    files = {**before["files"], "model.safetensors": "0" * 64}
+    write_json(tmp_path / "one.json", one | {"base": {**one["base"], "files": files}})
+    with pytest.raises(CheckpointError, match=r"tiny main: .*\n?.*model\.safetensors: sha256 is"):
+        list(opened([str(tmp_path / "one.json")], weights))
 
 
 def test_an_adapter_that_is_not_there_is_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"adapter_model\.safetensors: not there"):
-        identify_adapted({}, tmp_path, model="m", revision="r", step=1)
+        identify_adapted({}, None, tmp_path, model="m", revision="r", step=1)
 
 
 def damaged(folder: Path, tmp_path: Path, change) -> Path:

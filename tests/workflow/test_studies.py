@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from strataprobe.config import Study
+from strataprobe.config.curation import LoraTraining
 from tests.workflow.study import capturing, drawing, job, measuring
 from tests.workflow.trees import Tree, built_once, differing, half_files
 
@@ -198,6 +199,44 @@ def test_a_shipped_study_is_the_papers(study):
         assert list(config.bundles(model)) == ["core"], "one load of a checkpoint serves all datasets"
 
 
+CONDITIONS = ("narrative", "declarative", "general")
+BOOKS = ("aesop", "grimm", "andersen", "darwin")
+
+
+def test_the_study_of_data_curation_has_exactly_these_jobs(plan_of):
+    """Nine published runs and three of each variant; each is trained, captured and probed by itself."""
+    planned = plan_of("curation").jobs
+    runs = [f"{name}-s{seed}" for name in CONDITIONS for seed in (42, 43, 44)]
+    runs += [f"{name}-{variant}-s42" for variant in ("sized", "own") for name in CONDITIONS]
+    models = [f"olmo2-1b-early-lora-{run}" for run in runs]
+    assert {rule for rule in planned if rule.startswith("train_lora")} == {f"train_lora_{m}" for m in models}
+    assert all(planned[f"capture_{model}_core"] == 1 for model in models), "ten adapters in one job"
+    assert all(planned[f"train_probes_{model}"] == 1 for model in models)
+    assert {rule for rule in planned if rule.startswith("fetch")} == {f"fetch_corpus_{b}" for b in BOOKS}
+    assert planned["pin_olmo2-1b-early"] == planned["release_weights_olmo2-1b-early"] == 1
+    experiments = ("olmo2-1b-lora", "olmo2-1b-lora-sized", "olmo2-1b-lora-own")
+    for kind in ("tabulate", "compare"):
+        assert [planned[f"{kind}_curation_{name}_moral"] for name in experiments] == [1, 1, 1]
+    assert {rule.removeprefix("draw_") for rule in planned if rule.startswith("draw_")} == set(
+        written("curation")["figures"]
+    )
+
+
+def test_the_study_of_data_curation_is_the_papers():
+    study = Study.load(written("curation"), base=ROOT)
+    published = study.experiments["olmo2-1b-lora"]
+    assert published.conditions == CONDITIONS
+    for run in published.runs:
+        model = study.models[run.model]
+        assert model.source["training"] == LoraTraining().model_dump(mode="json"), "the published settings"
+        assert [revision.step for revision in model.revisions] == list(range(100, 1001, 100))
+        assert (model.source["base"], model.source["revision"]) == ("olmo2-1b-early", "step1000")
+        assert study.seeds(model, "moral") == (42,)
+    (base,) = study.models["olmo2-1b-early"].revisions
+    assert base.ref == "stage1-step1000-tokens3B"
+    assert study.settings("probe")["pooling"] == "mean", "as published: all tokens"
+
+
 def test_every_checkpoint_of_a_trajectory_has_its_step():
     early = Study.load(written("olmo2-1b")).models["olmo2-1b-early"]
     assert list(early.steps.values()) == list(range(0, 37_000, 1000))
@@ -228,22 +267,22 @@ def test_the_revisions_are_those_that_the_authors_measured():
 def documented(study: str) -> set[str]:
     """Every target that the page's section on a study names, below the study's root."""
     page = (ROOT / "docs/reproduce.md").read_text(encoding="utf-8")
-    found = re.search(rf"^## \w+: studies/{study}.yaml\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## [\w. ]+: studies/{study}.yaml\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     assert found, f"docs/reproduce.md has no section on {study}"
     return set(re.findall(r"`([\w./-]+\.(?:csv|svg|json))`", found[1])) - {
         "resources/datasets/compositional.jsonl"
     }
 
 
-@pytest.mark.parametrize("study", MODELS)
+@pytest.mark.parametrize("study", [*MODELS, "curation"])
 def test_every_target_that_the_docs_map_a_result_to_can_be_made(plan_of, study):
     targets = documented(study)
-    assert len(targets) > 10
+    assert len(targets) > 8
     paths = plan_of(study).paths
     assert sorted(target for target in targets if f"results/studies/{study}/{target}" not in paths) == []
 
 
-@pytest.mark.parametrize("study", MODELS)
+@pytest.mark.parametrize("study", [*MODELS, "curation"])
 def test_the_docs_name_every_figure_of_a_shipped_study(study):
     figures = {f"figures/{name}.svg" for name in written(study)["figures"]}
     assert figures - documented(study) - {"figures/gates.svg"} == set()

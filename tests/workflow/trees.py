@@ -31,6 +31,7 @@ COLLECTIONS = (
     "levels",
     "lucky_defaults",
     "interventions",
+    "curation",
     "released",
 )
 

@@ -55,6 +55,21 @@ class Layout:
     def weights(self, model: str, revision: str) -> str:
         return f"{self.checkpoint(model, revision)}/model.safetensors"
 
+    def adapter(self, model: str, revision: str) -> str:
+        """Weights of a fine-tuned revision's LoRA adapter, whose settings lie beside it."""
+        return f"{self.checkpoint(model, revision)}/adapter_model.safetensors"
+
+    def adapter_config(self, model: str, revision: str) -> str:
+        return f"{self.checkpoint(model, revision)}/adapter_config.json"
+
+    def corpus_card(self, model: str) -> str:
+        """What a model was fine-tuned on, counted by its own tokenizer."""
+        return f"{self.base}/checkpoints/{model}/corpus.json"
+
+    def book(self, name: str) -> str:
+        """A corpus that was fetched from its address, as it was there."""
+        return f"{self.base}/corpora/{name}.txt"
+
     def released(self, model: str, revision: str) -> str:
         """Note that a study is done with a revision's weights, so that what it fetched of them is dropped."""
         return f"{self.root}/released/{model}/{revision}.json"

@@ -11,7 +11,6 @@ from strataprobe.config.drawn import HOLDS, figure_faults
 from strataprobe.config.models import BUILT_ON, KIND_OF
 from strataprobe.config.raw import (
     asked_of,
-    entry_of,
     expanded_names,
     mapping,
     nearest,
@@ -20,6 +19,7 @@ from strataprobe.config.raw import (
     sequence,
     twice,
 )
+from strataprobe.config.tuned import seeds_of, tuning_faults
 from strataprobe.errors import numbered
 
 
@@ -70,6 +70,7 @@ def cross_faults(raw: Mapping[str, Any], base: Path | None) -> Iterator[str]:
             yield f"models.{name}.base: {base_model!r} is not another model of this study{near}"
     yield from (f"models: two models would be called {name!r}" for name in sorted(twice(names)))
     yield from figure_faults(raw, datasets, names)
+    yield from tuning_faults(raw, base)
     yield from _lens_faults(raw, base)
     yield from _perplexity_faults(raw, base)
     yield from _question_faults(raw, datasets)
@@ -250,7 +251,6 @@ def _decision_faults(
         return
     if "fragility" not in asked_of(model, dataset, raw):
         yield f"{place}: critical noise of {dataset!r} is not measured in {model!r}"
-    of_dataset, of_model = mapping(datasets[dataset]).get("seeds"), entry_of(model, models).get("seeds")
-    seeds = of_dataset or of_model or raw.get("seeds")
-    if isinstance(seeds, list) and len(seeds) < 2:
+    seeds = seeds_of(model, dataset, raw)
+    if seeds and len(seeds) < 2:
         yield f"{place}: a spread over seeds needs at least 2; {dataset!r} has {seeds} in {model!r}"

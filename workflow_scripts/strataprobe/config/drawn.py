@@ -13,6 +13,7 @@ from strataprobe.config.raw import (
     revisions_of,
     sequence,
 )
+from strataprobe.config.tuned import compared_datasets
 
 KINDS = get_args(FigureEntry.model_fields["kind"].annotation)
 HOLDS = {"control": "control items", "pairs": "minimal pairs", "vocabulary": "words"}
@@ -39,6 +40,7 @@ def figure_faults(raw: Mapping[str, Any], datasets: Mapping[str, Any], names: li
         yield from _missing_in_figure(str(figure), spec, bool(shown) and elsewhere == shown)
         if spec.get("kind") == "checkpoints":
             yield from _untried(place, shown, raw)
+        yield from _experiment_faults(place, spec, raw)
         yield from _unmeasured(place, spec, [name for name in shown if name not in elsewhere], elsewhere, raw)
 
 
@@ -59,6 +61,22 @@ def _revision_faults(
             yield (
                 f"{place}: {measure} of {called} is not taken at {revision!r}{nearest(str(revision), chosen)}"
             )
+
+
+def _experiment_faults(place: str, spec: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
+    """An experiment that is none, that is not compared on the dataset, or in a figure that shows none."""
+    name, dataset, models = spec.get("experiment"), spec.get("dataset"), mapping(raw.get("models"))
+    if not isinstance(name, str):
+        return
+    known = [str(own) for own, entry in models.items() if "lora" in mapping(mapping(entry).get("source"))]
+    if isinstance(spec.get("kind"), str) and spec["kind"] not in OF_CURATION:
+        yield f"{place}.experiment: a figure of kind {spec['kind']!r} shows none; leave it out"
+    elif name not in known:
+        near = nearest(name, known) or "; the study has no model with a source lora"
+        yield f"{place}.experiment: {name!r} is not a fine-tuning experiment of this study{near}"
+    elif isinstance(dataset, str) and dataset not in (compared := compared_datasets(name, raw)):
+        near = nearest(dataset, compared)
+        yield f"{place}.dataset: probes and fragility of {dataset!r} are not measured in {name!r}{near}"
 
 
 def _untried(place: str, models: list[str], raw: Mapping[str, Any]) -> Iterator[str]:
@@ -120,6 +138,9 @@ OF_PATCHING = ("patching_depth", "patching_cells")
 OF_TRACING = ("tracing_layers", "tracing_depth")
 """Kinds of figure that show causal tracing."""
 
+OF_CURATION = ("curation", "curation_heatmaps", "curation_loss", "curation_differences")
+"""Kinds of figure that show fine-tuning experiments."""
+
 OF_ROUTING = ("routing_matrix", "routing_paths", "routing_plane", "routing_sensitivity")
 """Kinds of figure that show words put to probes of many classes, or predictions made elsewhere."""
 
@@ -146,6 +167,7 @@ _FIGURE_NEEDS = {
     "steering": ("models", "dataset"),
     **dict.fromkeys(OF_ROUTING, ("models", "dataset")),
     "routing_matrix": ("model", "dataset"),
+    **dict.fromkeys(OF_CURATION, ("experiment", "dataset")),
 }
 
 

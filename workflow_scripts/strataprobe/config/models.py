@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from strataprobe.config.curation import CorpusEntry, Curation
 from strataprobe.config.fields import Count, Distinct, Dtype, Fraction, Section, Slug, Whole
 from strataprobe.config.interventions import Patching, Steering, Tracing
 from strataprobe.config.measures import (
@@ -36,6 +37,10 @@ KIND_OF = {"levels": "control", "routing": "vocabulary", "patching": "control", 
 
 BUILT_ON = {"patching": "levels", "steering": "levels"}
 """The measure whose results another one starts from: it is taken at no other revisions than that."""
+
+
+_FOLLOWS_FROM = {"pretrain": "checkpoints", "lora": "training"}
+"""What says the revisions of a model that is trained here."""
 
 
 class MeasuredAt(Section):
@@ -103,11 +108,14 @@ class ModelEntry(Section):
     def _revisions_fit_the_source(self) -> "ModelEntry":
         if self.source.predictions is not None:
             return self._of_predictions_alone()
-        if self.placement is not None and (self.source.pretrain or self.source.published):
+        if self.placement is not None and self.source.kind in ("pretrain", "lora", "published"):
             raise ValueError("placement: what is trained here, or has results alone, needs none")
-        if self.source.pretrain is not None:
+        if self.source.lora is not None and self.base is not None:
+            raise ValueError("base: is source.lora.base; leave it out")
+        if self.source.kind in _FOLLOWS_FROM:
             if self.revisions is not None:
-                raise ValueError("revisions of a pretrain model follow from its checkpoints; leave them out")
+                kind, what = self.source.kind, _FOLLOWS_FROM[self.source.kind]
+                raise ValueError(f"revisions of a {kind} model follow from its {what}; leave them out")
         elif not self.revisions:
             raise ValueError("needs revisions: a list with at least one, such as [main]")
         elif not isinstance(self.revisions, list):
@@ -189,7 +197,8 @@ class DatasetEntry(Section):
 class FigureEntry(Section):
     """One figure, named by its key: `results/figures/{key}.svg` and `.png`.
 
-    `model` and `dataset` are one each; `models` or `datasets` are those that a figure compares.
+    `model` and `dataset` are one each; `models` or `datasets` are those that a figure compares; an
+    `experiment` is a model entry with a source `lora`.
     """
 
     kind: Literal[
@@ -200,11 +209,13 @@ class FigureEntry(Section):
         "routing_matrix", "routing_paths", "routing_plane", "routing_sensitivity", "many_class",
         "checkpoints",
         "patching_depth", "patching_cells", "steering", "tracing_layers", "tracing_depth",
+        "curation", "curation_heatmaps", "curation_loss", "curation_differences",
     ]  # fmt: skip
     model: Slug | None = None
     models: Annotated[list[Slug], Distinct] | None = None
     dataset: Slug | None = None
     datasets: Annotated[list[Slug], Distinct] | None = None
+    experiment: Slug | None = None
     revision: Slug | None = None
     seed: Whole | None = None
     title: str | None = None
@@ -241,5 +252,7 @@ class StudyConfig(Section):
     patching: Patching = Field(default_factory=Patching)
     steering: Steering = Field(default_factory=Steering)
     tracing: Tracing = Field(default_factory=Tracing)
+    corpora: dict[Slug, CorpusEntry] = Field(default_factory=dict)
+    curation: Curation = Field(default_factory=Curation)
     decision_rules: dict[Slug, DecisionRule] = Field(default_factory=dict)
     figures: dict[Slug, FigureEntry] = Field(default_factory=dict)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from strataprobe.config.derived import raw_names, raw_revisions
 from strataprobe.config.models import StudyConfig
 from strataprobe.config.sources import checkpoint_names
 
@@ -24,7 +25,9 @@ def nearest_file(base: Path, path: str) -> str:
 
 
 def entry_of(model: Any, models: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the config says of a model: its entry, or that of which it is a further pre-training seed."""
+    """What the config says of a model: its entry, or that of which it is a further seed or a condition."""
+    if isinstance(model, str) and model in models:
+        return mapping(models[model])
     found = (entry for name, entry in models.items() if model in expanded_names({name: entry}))
     return mapping(next(found, None))
 
@@ -36,6 +39,8 @@ def revisions_of(model: Any, models: Mapping[str, Any]) -> list[str]:
     steps = [step for step in sequence(pretrain.get("checkpoints")) if isinstance(step, int)]
     if steps:
         return checkpoint_names(steps)
+    if lora := mapping(mapping(entry.get("source")).get("lora")):
+        return raw_revisions(lora)
     given = sequence(entry.get("revisions"))
     return [str(entry.get("name")) if isinstance(entry, Mapping) else str(entry) for entry in given]
 
@@ -60,9 +65,12 @@ def made_elsewhere(model: Any, raw: Mapping[str, Any]) -> bool:
 
 
 def expanded_names(models: Mapping[str, Any]) -> list[str]:
-    """Model names as the study will have them: one a pre-training seed."""
+    """Model names as the study will have them: one a pre-training seed, or a fine-tuning run."""
     names: list[str] = []
     for name, entry in models.items():
+        if lora := mapping(mapping(mapping(entry).get("source")).get("lora")):
+            names.extend(raw_names(lora))
+            continue
         pretrain = mapping(mapping(mapping(entry).get("source")).get("pretrain"))
         seeds = sequence(pretrain.get("seeds")) or [None]
         names.extend(str(name) if place == 0 else f"{name}-p{seed}" for place, seed in enumerate(seeds))

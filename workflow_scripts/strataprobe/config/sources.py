@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from strataprobe.config.curation import Lora
 from strataprobe.config.fields import Count, Distinct, Dtype, Positive, Section, Sha256, Whole
 
 
@@ -103,6 +104,7 @@ class Source(Section):
     wheel: Wheel | None = None
     local: Local | None = None
     hub: Hub | None = None
+    lora: Lora | None = None
     published: PublishedFiles | None = None
     predictions: Predictions | None = None
 

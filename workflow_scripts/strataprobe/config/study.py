@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from strataprobe.config.curation import Lora
+from strataprobe.config.derived import Experiment, experiment_of, revision_steps, run_source
 from strataprobe.config.faults import checked
 from strataprobe.config.models import BUILT_ON, KIND_OF, ModelEntry, StudyConfig
 from strataprobe.config.revisions import RevisionEntry, choice_of
@@ -70,7 +72,7 @@ class Model:
     @property
     def made_here(self) -> bool:
         """All its revisions come out of one job of this workflow."""
-        return self.kind == "pretrain"
+        return self.kind in ("pretrain", "lora")
 
     @property
     def steps(self) -> dict[str, int | None]:
@@ -116,6 +118,15 @@ class Study:
             for model in _resolve(name, entry, config, tables.get(name))
         ]
         return cls(config, Layout(config.study), {model.name: model for model in models})
+
+    @property
+    def experiments(self) -> dict[str, Experiment]:
+        """The fine-tuning experiments, by the name of their entry."""
+        return {
+            name: experiment_of(name, entry.source.lora)
+            for name, entry in self.config.models.items()
+            if entry.source.lora is not None
+        }
 
     def asked_of_hub(self, name: str) -> dict[str, Any] | list[str]:
         """What the config asks for of a hub model's repository: a choice, or the ref of each revision."""
@@ -227,6 +238,8 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig, table: Table | N
         "perplexity_text": _perplexity_text(entry, config),
         "at": {measure: tuple(names) for measure, names in entry.at if names is not None},
     }
+    if entry.source.lora is not None:
+        return _derived(name, entry.source.lora, shared)
     if entry.source.pretrain is None:
         return [Model(name=name, source=source, revisions=_revisions(entry, table), **shared)]
     steps = sorted(entry.source.pretrain.checkpoints)
@@ -243,11 +256,25 @@ def _resolve(name: str, entry: ModelEntry, config: StudyConfig, table: Table | N
     ]
 
 
+def _derived(name: str, lora: Lora, shared: dict[str, Any]) -> list[Model]:
+    """The models of a fine-tuning experiment, one a condition and seed."""
+    revisions = tuple(Revision(text, text, step) for text, step in revision_steps(lora).items())
+    tuned = {**shared, "base": lora.base, "revisions": revisions}
+    return [
+        Model(name=run.model, source=run_source(lora, run), **tuned) for run in experiment_of(name, lora).runs
+    ]
+
+
 def _perplexity_text(entry: ModelEntry, config: StudyConfig) -> str | None:
-    """The text that a model's checkpoints are tried on; None without a model, or a study that asks none."""
+    """The text that a model's checkpoints are tried on; None without a model, or a study that asks none.
+
+    Fine-tuned checkpoints are tried on a text of their own alone: the loss of their training is there.
+    """
     without_model = entry.source.published is not None or entry.source.predictions is not None
     if config.perplexity is None or without_model:
         return None
+    if entry.source.lora is not None:
+        return entry.perplexity_text
     return entry.perplexity_text or config.perplexity.text
 
 

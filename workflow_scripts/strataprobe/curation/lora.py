@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from strataprobe.errors import ModelError, listing
+from strataprobe.checkpoints import ADAPTER_CONFIG
 from strataprobe.files import canonical_json
 from strataprobe.lm import LoadedLM
+from strataprobe.lm.adapters import check_targets, forked_rng
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 SCHEDULES = ("cosine", "constant")
 
 
@@ -78,14 +77,6 @@ def draw(seed: int, step: int) -> int:
 
 
 @contextmanager
-def forked_rng(device: str) -> Iterator[None]:
-    """Torch's generators are afterwards as they were before."""
-    devices = [torch.cuda.current_device()] if device == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        yield
-
-
-@contextmanager
 def with_adapter(
     lm: LoadedLM, settings: Settings, *, seed: int, base: Mapping[str, Any]
 ) -> Iterator["PeftModel"]:
@@ -121,41 +112,12 @@ def with_adapter(
         model.unload().eval().requires_grad_(False)
 
 
-def check_targets(lm: LoadedLM, names: Sequence[str]) -> list[nn.Module]:
-    """The linear modules that the names match.
-
-    Raises:
-        ModelError: names that match none, or match a head that is the embedding too (merging would change
-            both); also for a model whose weights come and go.
-    """
-    from transformers.pytorch_utils import Conv1D
-
-    linear = {
-        name: module for name, module in lm.model.named_modules() if isinstance(module, nn.Linear | Conv1D)
-    }
-    there = ", ".join(sorted({name.rpartition(".")[2] for name in linear}))
-    found = {own: [linear[name] for name in linear if f".{name}".endswith(f".{own}")] for own in names}
-    faults = [f"'{own}' matches no linear module; there are {there}" for own in names if not found[own]]
-    faults += [
-        f"'{own}' is tied to the embedding; others of {there} would be right"
-        for own in names
-        if any(module.weight is lm.embedding.weight for module in found[own])
-    ]
-    if not names:
-        faults.append(f"none are given; some of {there} would be right")
-    if lm.offloads:
-        faults.append("the model's weights come and go; placement.weights: whole would be right")
-    if faults:
-        raise ModelError(listing(f"LoRA on {lm.name}: target_modules", faults))
-    return [module for modules in found.values() for module in modules]
-
-
 def write_adapter(model: "PeftModel", place: Path) -> None:
     """An adapter directory as peft writes it, with the same bytes for the same adapter, on every machine."""
     # Asked for embeddings "auto", peft would look at the hub.
     model.save_pretrained(str(place), save_embedding_layers=False)
     (place / "README.md").unlink()  # a card to fill in
-    config = place / CONFIG
+    config = place / ADAPTER_CONFIG
     content = json.loads(config.read_text(encoding="utf-8"))
     content["target_modules"] = sorted(content["target_modules"])  # a set, in an order of chance
     config.write_text(canonical_json(content), encoding="utf-8")

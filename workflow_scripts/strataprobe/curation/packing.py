@@ -1,6 +1,6 @@
 """A corpus as the rows of tokens that a model is fine-tuned on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,14 +26,18 @@ def token_stream(lm: LoadedLM, texts: Iterable[str], *, name: str = "corpus") ->
     if not listed:
         raise DatasetError(f"corpus '{name}': holds no text; at least one would be right")
     names = [f"{name}, text {number}" for number in range(1, len(listed) + 1)]
-    encoded = replace(lm, max_tokens=None).encode(listed, names)
+    return joined(lm, replace(lm, max_tokens=None).encode(listed, names))
+
+
+def joined(lm: LoadedLM, runs: Iterable[Sequence[int]]) -> np.ndarray:
+    """Runs of tokens as one, with an EOS between two where the tokenizer has one: (tokens,) int64."""
     eos = lm.tokenizer.eos_token_id
-    run: list[int] = []
-    for ids in encoded:
-        if run and eos is not None and run[-1] != eos:  # some tokenizers put it there themselves
-            run.append(eos)
-        run.extend(ids)
-    return np.array(run, dtype=np.int64)
+    whole: list[int] = []
+    for ids in runs:
+        if whole and eos is not None and whole[-1] != eos:  # some tokenizers put it there themselves
+            whole.append(eos)
+        whole.extend(ids)
+    return np.array(whole, dtype=np.int64)
 
 
 def pack(

@@ -9,8 +9,10 @@ from typing import Any
 import pandas as pd
 
 from strataprobe.files import atomic
-from strataprobe.published import lucky_tables as lucky
+from strataprobe.published import curation_tables, lucky_tables
 
+_SELF_NAMED = {name: module for module in (lucky_tables, curation_tables) for name in module.TITLES}
+"""Tables whose modules say what their pages are called."""
 TITLES = {
     "table1": "Table 1: onset and plateau",
     "table2": "Table 2: accuracy and critical noise over training",
@@ -26,7 +28,7 @@ TITLES = {
     "levels_table7": "Levels paper, Table 7: behaviour and probe by control type",
     "levels_table8": "Levels paper, Table 8: verb-out in every mode",
     "levels_table9": "Levels paper, Table 9: verb-out at the peak for subject control",
-    **lucky.TITLES,
+    **{name: module.TITLES[name] for name, module in _SELF_NAMED.items()},
 }
 _INDEX = {
     "table1": ("model", "dataset"),
@@ -40,7 +42,7 @@ _INDEX = {
     "levels_table6": ("model", "dataset", "variant"),
     "levels_table7": ("model", "dataset", "task", "type"),
     "levels_table8": ("model", "dataset", "mode", "type"),
-    **lucky.INDEX,
+    **{name: module.INDEX[name] for name, module in _SELF_NAMED.items()},
 }
 _LEVELS = "levels_"
 _PROMPTS = "levels_table2"
@@ -64,6 +66,7 @@ _OF_PROMPTS = (
     "Both continuations are scored by the sum of their tokens' log-probabilities; the answer is right where "
     "the gold candidate's is the higher one. Worded for this project after the paper's frames."
 )
+_COUNTS = (lucky_tables.FLAGGED_CELLS, *curation_tables.COUNTS)
 _PEAKS = ("lm_head", "probe", "item_out")
 """Quantities of levels tables whose layer is named beside them."""
 _MARKS = {"contradicted": "†", "withdrawn": "‡"}
@@ -137,8 +140,8 @@ def write_page(path: str | os.PathLike[str], table: str, rows: Sequence[Mapping[
 
 
 def _introduction(table: str) -> str:
-    if table in lucky.INTRODUCTIONS:
-        return lucky.INTRODUCTIONS[table]
+    if table in _SELF_NAMED:
+        return _SELF_NAMED[table].INTRODUCTIONS[table]
     if table.startswith(_LEVELS):
         return _OF_PROMPTS if table == _PROMPTS else _OF_LEVELS
     return _OF_DATASETS if table == "tableD2" else _OF_MODELS
@@ -198,8 +201,8 @@ def _notes(table: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for row in marked:
         # The number is the paper's, so its note is the same beside every model of ours.
         place = (
-            lucky.place(row)
-            if table in lucky.TITLES
+            _SELF_NAMED[table].place(row)
+            if table in _SELF_NAMED
             else " ".join(str(_place(row, name, names)) for name in names if name != "model")
         )
         key = _MARKS[row["published_status"]], _heading(table, row), row["published_note"]
@@ -226,8 +229,8 @@ def _place(row: Mapping[str, Any], name: str, names: Sequence[str]) -> Any:
 
 
 def _heading(table: str, row: Mapping[str, Any]) -> str:
-    if table in lucky.TITLES:
-        return lucky.heading(table, row)
+    if table in _SELF_NAMED:
+        return _SELF_NAMED[table].heading(table, row)
     if table.startswith(_LEVELS):
         return _heading_of_level(table, row)
     if table == "tableA":
@@ -257,8 +260,8 @@ def _heading_of_level(table: str, row: Mapping[str, Any]) -> str:
 
 
 def _ours(row: Mapping[str, Any]) -> str:
-    """Steps as they are, everything else to three digits after the point."""
-    whole = "step" in str(row["quantity"]) or row["quantity"] == lucky.FLAGGED_CELLS
+    """Steps and counts as they are, everything else to three digits after the point."""
+    whole = "step" in str(row["quantity"]) or row["quantity"] in _COUNTS
 
     def said(number: float) -> str:
         return f"{number:.0f}" if whole and float(number).is_integer() else f"{number:.{1 if whole else 3}f}"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from strataprobe.tabular.curation_columns import CURATION_COLUMNS, CURATION_TEXT
 from strataprobe.tabular.routing_columns import ROUTING_COLUMNS, ROUTING_TEXT
 
 Row = dict[str, Any]
@@ -88,6 +89,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("below_chance", "likely_cause"),
     ),
     "scale": (*KEY, "layer", "depth", *GEOMETRY, "ceiling_critical_noise", "ceiling_state"),
+    **CURATION_COLUMNS,
     **ROUTING_COLUMNS,
 }
 
@@ -101,6 +103,7 @@ TEXT = frozenset(
         *("rule", "first", "second", "falls", "above_spread", "real", "note"),
         *("commit", "weights_sha256", "tokenizer_sha256", "status", "adds_bos", "twins", "flags"),
         *("profile", "gate", "passed", "worst", "scheme", "below_chance", "likely_cause"),
+        *CURATION_TEXT,
         *ROUTING_TEXT,
     )
 ) - {"step"}

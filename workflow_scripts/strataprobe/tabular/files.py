@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.files import atomic
 from strataprobe.tabular.columns import TEXT, Row
+from strataprobe.tabular.curation_columns import CURATION_WHOLE
 from strataprobe.tabular.routing_columns import ROUTING_WHOLE
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _WHOLE = {
     "parameters",
     "tokens",
     "vocabulary",
+    *CURATION_WHOLE,
     *ROUTING_WHOLE,
 }
 

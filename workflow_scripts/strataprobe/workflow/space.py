@@ -112,6 +112,8 @@ def hidden_size(study: Study, model: Model, folder: Path) -> int | None:
     """Width of a model's residual stream, from the config of one made here or any identity that is there."""
     if model.kind == "pretrain":
         return model.source["architecture"]["hidden_size"]
+    if model.kind == "lora":
+        return hidden_size(study, study.models[model.source["base"]], folder)
     found = (_identity(study, model, revision, folder) for revision in model.revisions)
     return next((identity["hidden_size"] for identity in found if identity.get("hidden_size")), None)
 
@@ -126,6 +128,9 @@ def _weights(study: Study, made: set[str], folder: Path) -> Size:
     total = Size()
     for model in study.models.values():
         for revision in model.revisions:
+            adapter = study.layout.adapter(model.name, revision.name)
+            if adapter in made and not (folder / adapter).is_file():
+                total.add(None, f"{model.name} (adapters, whose size hangs on the modules they are put on)")
             path = study.layout.weights(model.name, revision.name)
             if path in made:
                 size = _weights_size(model, _identity(study, model, revision, folder))
@@ -174,6 +179,7 @@ def _fetched(
         if model.kind == "wheel" and written.intersection(identities.values()):
             total.add(None, f"{model.name} (nobody has asked for the size of its wheel)")
         # A job that writes an identity only asks for checksums: weights are fetched by those that read one.
+        # Jobs of a fine-tuned checkpoint read its own identity, and open the weights of its base.
         for revision in (revision for revision, path in identities.items() if path in read):
             if model.kind == "hub":
                 identity = _identity(study, model, revision, folder)

@@ -1,0 +1,293 @@
+"""Data curation: checkpoints fine-tuned by LoRA on several corpora, and how these differ."""
+
+EXPERIMENTS = STUDY.experiments
+BOOKS = {name: entry.book for name, entry in STUDY.config.corpora.items() if entry.book is not None}
+
+
+def book_settings(name):
+    """What the config says of a corpus from elsewhere, as one sorted dict."""
+    return {"address": BOOKS[name].address, "name": name, "sha256": BOOKS[name].sha256}
+
+
+def corpus_entry(name):
+    """How a corpus is read, as one sorted dict."""
+    entry = STUDY.config.corpora[name].model_dump(mode="json")
+    return dict(sorted({**entry, "name": name, "path": corpus_path(name)}.items()))
+
+
+def corpus_path(name):
+    entry = STUDY.config.corpora[name]
+    if entry.book is not None:
+        return LAYOUT.book(name)
+    return entry.texts or entry.statements.path
+
+
+def run_settings(model):
+    """What a fine-tuning run depends on besides its inputs, as one sorted dict."""
+    entry = MODELS[model]
+    return {
+        "corpora": [corpus_entry(name) for name in entry.source["corpora"]],
+        "device": STUDY.config.capture.device,
+        "dtype": entry.dtype,
+        "layers": entry.layers,
+        "model": model,
+        "revisions": [[revision.name, revision.step] for revision in entry.revisions],
+        "source": entry.source,
+    }
+
+
+for name, book in BOOKS.items():
+
+    rule:
+        name:
+            f"fetch_corpus_{name}"
+        output:
+            ensure(LAYOUT.book(name), sha256=book.sha256) if book.sha256 else LAYOUT.book(name),
+        log:
+            LAYOUT.log(f"fetch_corpus_{name}"),
+        benchmark:
+            LAYOUT.benchmark(f"fetch_corpus_{name}")
+        # The same again without a checksum would only say it once more.
+        retries: 3 if book.sha256 else 0
+        # Where there is a network, which nodes of a cluster often lack.
+        localrule: True
+        conda:
+            "../envs/torch.yaml"
+        threads: 1
+        params:
+            code=modules("fetch_corpus"),
+            corpus=book_settings(name),
+        message:
+            f"Fetching corpus {name}"
+        script:
+            "../workflow_scripts/fetch_corpus.py"
+
+
+for model, entry in [(name, model) for name, model in MODELS.items() if model.kind == "lora"]:
+    base, revision = entry.source["base"], entry.source["revision"]
+    names = [saved.name for saved in entry.revisions]
+
+    rule:
+        name:
+            f"train_lora_{model}"
+        input:
+            base=LAYOUT.identity(base, revision),
+            weights=made_weights(base, [revision]),
+            corpora=[corpus_path(name) for name in entry.source["corpora"]],
+        output:
+            adapters=[LAYOUT.adapter(model, name) for name in names],
+            configs=[LAYOUT.adapter_config(model, name) for name in names],
+            identities=[LAYOUT.identity(model, name) for name in names],
+            loss=LAYOUT.loss_curve(model),
+            card=LAYOUT.corpus_card(model),
+        log:
+            LAYOUT.log(f"train_lora_{model}"),
+        benchmark:
+            LAYOUT.benchmark(f"train_lora_{model}")
+        conda:
+            "../envs/torch.yaml"
+        threads: entry.source["threads"]
+        resources:
+            mem_mb=partial(capture_memory, model),
+            runtime=partial(capture_minutes, model),
+            gpu=partial(capture_gpus, model),
+            downloads=fetches(model),
+        params:
+            code=modules("train_lora"),
+            run=run_settings(model),
+            scratch=LAYOUT.scratch(f"lora/{model}"),
+        message:
+            f"Fine-tuning {base} at {revision}: {model}, {len(names)} adapters"
+        script:
+            "../workflow_scripts/train_lora.py"
+
+
+# How conditions differ
+
+
+def compared_on(experiment):
+    """Datasets that an experiment's conditions are compared on: those with probes and fragility."""
+    model = experiment.runs[0].model
+    probed = [dataset for owner, dataset in measured("probes") if owner == model]
+    return [name for name in probed if (model, name) in measured("fragility")]
+
+
+COMPARED = [(name, dataset) for name, entry in EXPERIMENTS.items() for dataset in compared_on(entry)]
+
+
+def runs_there(name, dataset):
+    """The runs to read: all of them, or with `gaps: draw` those of which everything is there."""
+    runs = EXPERIMENTS[name].runs
+    if STUDY.config.gaps == "refuse":
+        return list(runs)
+    return [run for run in runs if all(Path(path).exists() for path in run_files(run, dataset))]
+
+
+def run_files(run, dataset):
+    """Everything that the tables read of a run by itself."""
+    at = [(run.model, saved.name) for saved in MODELS[run.model].revisions]
+    seeds = STUDY.seeds(MODELS[run.model], dataset)
+    measured_files = [
+        place(model, revision, dataset, seed)
+        for place in (probe_weights, states_of, fragility_summary)
+        for model, revision in at
+        for seed in seeds
+    ]
+    return [LAYOUT.loss_curve(run.model), LAYOUT.corpus_card(run.model), *measured_files]
+
+
+def experiment_settings(name, dataset):
+    """The runs of an experiment and where they start, as one sorted dict."""
+    entry = EXPERIMENTS[name]
+    runs = [
+        {
+            "condition": run.condition,
+            "model": run.model,
+            "revisions": [[saved.name, saved.step] for saved in MODELS[run.model].revisions],
+            "seed": run.seed,
+        }
+        for run in runs_there(name, dataset)
+    ]
+    fragility = STUDY.config.fragility
+    return {
+        "base": {"model": entry.base, "revision": entry.revision},
+        "name": name,
+        "noise_levels": {"raw": fragility.noise_levels, "rms": fragility.rms_noise_levels},
+        "runs": runs,
+    }
+
+
+def run_parts(table, name, dataset):
+    """Parts of a table: of the base, then of every run."""
+    models = [EXPERIMENTS[name].base, *(run.model for run in runs_there(name, dataset))]
+    return [LAYOUT.table_part(table, model, dataset) for model in models]
+
+
+def compared_files(place, name, dataset, seeds):
+    """Files by seed at the base, then at every revision of every run: `place` gives one of them."""
+    entry = EXPERIMENTS[name]
+    at = [(entry.base, entry.revision)]
+    at += [
+        (run.model, saved.name) for run in runs_there(name, dataset) for saved in MODELS[run.model].revisions
+    ]
+    return [place(model, revision, dataset, seed) for model, revision in at for seed in seeds]
+
+
+def probe_weights(model, revision, dataset, seed):
+    return LAYOUT.measure("probes", model, revision, dataset, seed, "weights.h5")
+
+
+def states_of(model, revision, dataset, seed):
+    return LAYOUT.activations(model, revision, dataset)
+
+
+def fragility_summary(model, revision, dataset, seed):
+    return LAYOUT.measure("fragility", model, revision, dataset, seed, "summary.json")
+
+
+def compared_seeds(name, dataset):
+    return list(STUDY.seeds(MODELS[EXPERIMENTS[name].runs[0].model], dataset))
+
+
+def comparison_settings(name, dataset):
+    """What the comparison depends on besides its inputs, as one sorted dict."""
+    fragility = settings("fragility")
+    return {
+        **experiment_settings(name, dataset),
+        "conventions": fragility["conventions"],
+        "curation": settings("curation"),
+        "dataset": dataset,
+        "pooling": fragility["pooling"],
+        "seeds": compared_seeds(name, dataset),
+        "threshold": fragility["threshold"],
+    }
+
+
+for name, dataset in COMPARED:
+    seeds = compared_seeds(name, dataset)
+
+    rule:
+        name:
+            f"tabulate_curation_{name}_{dataset}"
+        input:
+            trajectory=run_parts("trajectory", name, dataset),
+            probing=run_parts("probing", name, dataset),
+            fragility=run_parts("fragility", name, dataset),
+            losses=[LAYOUT.loss_curve(run.model) for run in runs_there(name, dataset)],
+            corpora=[LAYOUT.corpus_card(run.model) for run in runs_there(name, dataset)],
+        output:
+            curation=LAYOUT.table_part("curation", name, dataset),
+            layers=LAYOUT.table_part("curation_layers", name, dataset),
+        log:
+            LAYOUT.log("tabulate_curation", name, dataset),
+        benchmark:
+            LAYOUT.benchmark("tabulate_curation", name, dataset)
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+            runtime=table_minutes,
+        params:
+            code=modules("tabulate_curation"),
+            experiment=experiment_settings(name, dataset),
+        message:
+            f"Table of {name} for {dataset}"
+        script:
+            "../workflow_scripts/tabulate_curation.py"
+
+    rule:
+        name:
+            f"compare_curation_{name}_{dataset}"
+        input:
+            probes=compared_files(probe_weights, name, dataset, seeds),
+            caches=compared_files(states_of, name, dataset, seeds),
+        output:
+            table=LAYOUT.table_part("curation_differences", name, dataset),
+        log:
+            LAYOUT.log("compare_curation", name, dataset),
+        benchmark:
+            LAYOUT.benchmark("compare_curation", name, dataset)
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=structure_memory,
+            runtime=structure_minutes,
+        params:
+            code=modules("compare_curation"),
+            experiment=comparison_settings(name, dataset),
+        message:
+            f"How the conditions of {name} differ for {dataset}"
+        script:
+            "../workflow_scripts/compare_curation.py"
+
+
+if COMPARED:
+    CURATION_TABLES = ["curation", "curation_layers", "curation_differences"]
+
+    rule join_curation:
+        input:
+            parts=[LAYOUT.table_part("{table}", *pair) for pair in COMPARED],
+        output:
+            table=LAYOUT.table("{table}"),
+        log:
+            LAYOUT.log("join_curation", "{table}"),
+        benchmark:
+            LAYOUT.benchmark("join_curation", "{table}")
+        wildcard_constraints:
+            table="|".join(CURATION_TABLES),
+        conda:
+            "../envs/analysis.yaml"
+        threads: 1
+        resources:
+            mem_mb=table_memory,
+            runtime=table_minutes,
+        params:
+            code=modules("join_table"),
+        message:
+            "Joining the parts of table {wildcards.table}"
+        script:
+            "../workflow_scripts/join_table.py"
+
+    COLLECTIONS["curation"].append([LAYOUT.table(table) for table in CURATION_TABLES])
