@@ -10,7 +10,8 @@ import torch
 from bench.outcome import Outcome, best_of, skipped
 from bench.setup import Setup
 from strataprobe import lm
-from strataprobe.curation.lora import WEIGHTS, Settings
+from strataprobe.checkpoints import ADAPTER_WEIGHTS
+from strataprobe.curation.lora import Settings
 from strataprobe.curation.training import train
 
 NAME = "lora"
@@ -59,7 +60,7 @@ def ours(loaded: lm.LoadedLM, rows: np.ndarray, settings: Settings, folder: Path
         loaded, rows, settings, seed=1, base=BASE, out_for=lambda step: folder / "adapter",
         scratch=folder / "scratch", loss_csv=folder / "loss.csv", threads=threads,
     )  # fmt: skip
-    return folder / "adapter" / WEIGHTS
+    return folder / "adapter" / ADAPTER_WEIGHTS
 
 
 def trainer(loaded: lm.LoadedLM, rows: np.ndarray, settings: Settings, folder: Path, threads: int) -> Path:
@@ -88,4 +89,4 @@ def trainer(loaded: lm.LoadedLM, rows: np.ndarray, settings: Settings, folder: P
         model.save_pretrained(str(folder), save_embedding_layers=False)
     finally:
         model.unload().eval().requires_grad_(False)
-    return folder / WEIGHTS
+    return folder / ADAPTER_WEIGHTS

@@ -3,6 +3,7 @@
 from strataprobe import cache, controls, files, probes
 from strataprobe.datasets.pairs import read_pairs
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, weights, dataset, tests, outputs, *, name, seed, settings):
@@ -12,7 +13,7 @@ def main(caches, identities, weights, dataset, tests, outputs, *, name, seed, se
     places = list(zip(caches, identities, weights, tried or [[] for _ in caches], outputs, strict=True))
     for path, identity, trained, beside, out in progress(places, desc="checkpoints", unit="checkpoint"):
         checkpoint = files.read_json(identity)
-        expected = cache.made_from(checkpoint)
+        expected = made_from(checkpoint)
         with cache.open_activations(path, expected) as acts:
             probe, problem, trained_with = probes.load(trained, acts)
             found = controls.measure(

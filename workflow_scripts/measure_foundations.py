@@ -3,6 +3,7 @@
 from strataprobe import cache, files, probes
 from strataprobe.logs import job_log, progress
 from strataprobe.probes import by_group
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, outputs, *, dataset, seed, settings):
@@ -10,7 +11,7 @@ def main(caches, identities, outputs, *, dataset, seed, settings):
     places = list(zip(caches, identities, outputs, strict=True))
     for path, identity, out in progress(places, desc="checkpoints", unit="checkpoint"):
         checkpoint = files.read_json(identity)
-        with cache.open_activations(path, cache.made_from(checkpoint)) as acts:
+        with cache.open_activations(path, made_from(checkpoint)) as acts:
             problem = probes.Problem.of(
                 acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
             )

@@ -3,11 +3,12 @@
 from strataprobe import cache, files, fragility, probes
 from strataprobe.layout import by_checkpoint
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(activations, identity, weights, layers, summary, *, dataset, seed, settings):
     checkpoint = files.read_json(identity)
-    with cache.open_activations(activations, cache.made_from(checkpoint)) as acts:
+    with cache.open_activations(activations, made_from(checkpoint)) as acts:
         trained, problem, trained_with = probes.load(weights, acts)
         curves, measured = fragility.measure(trained, problem, acts, seed=seed, settings=settings)
         result = probes.framed(

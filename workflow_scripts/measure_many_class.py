@@ -3,6 +3,7 @@
 from strataprobe import cache, files, probes, routing
 from strataprobe.concentration import Partition, Thresholds
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, outputs, *, dataset, partition, settings):
@@ -12,7 +13,7 @@ def main(caches, identities, outputs, *, dataset, partition, settings):
     places = list(zip(caches, identities, outputs, strict=True))
     for path, identity, out in progress(places, desc="checkpoints", unit="checkpoint"):
         checkpoint = files.read_json(identity)
-        with cache.open_activations(path, cache.made_from(checkpoint)) as acts:
+        with cache.open_activations(path, made_from(checkpoint)) as acts:
             rows = routing.many_class_rows(
                 acts.stack(settings["pooling"]),
                 acts.ids,

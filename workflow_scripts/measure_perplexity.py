@@ -6,7 +6,7 @@ from strataprobe import checkpoints, files, lm
 from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 from strataprobe.perplexity.measure import measure
-from strataprobe.provenance import provenance
+from strataprobe.provenance import made_from, provenance
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
@@ -17,11 +17,12 @@ def main(identities, weights, text, outputs, *, settings, disk_gigabytes=None, p
     words = Path(text).read_text(encoding="utf-8")
     opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
     each = zip(opened, outputs, strict=True)
-    for (identity, directory), path in progress(
+    for (identity, directory, adapter), path in progress(
         each, total=len(outputs), desc="checkpoints", unit="checkpoint"
     ):
         loaded = lm.load(
             directory,
+            adapter=adapter,
             dtype=settings["dtype"],
             device=settings["device"],
             layers=layers,
@@ -31,8 +32,7 @@ def main(identities, weights, text, outputs, *, settings, disk_gigabytes=None, p
             "perplexity",
             settings | {"device": loaded.device},
             packages=PACKAGES,
-            weights_sha256=identity["weights_sha256"],
-            tokenizer_sha256=identity["tokenizer_sha256"],
+            **made_from(identity),
             text=text,
             text_sha256=files.sha256_file(text),
         )

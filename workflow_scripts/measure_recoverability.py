@@ -3,6 +3,7 @@
 from strataprobe import cache, files, probes, recoverability
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, outputs, *, dataset, settings):
@@ -11,7 +12,7 @@ def main(caches, identities, outputs, *, dataset, settings):
     places = list(zip(caches, identities, outputs, strict=True))
     for path, identity, out in progress(places, desc="checkpoints", unit="checkpoint"):
         checkpoint = files.read_json(identity)
-        expected = cache.made_from(checkpoint) | {"dataset_sha256": sentences}
+        expected = made_from(checkpoint) | {"dataset_sha256": sentences}
         with cache.open_activations(path, expected) as acts:
             states, first = recoverability.read_states(acts)
             result = probes.framed(

@@ -4,6 +4,7 @@ from strataprobe import cache, checkpoints, files, probes, routing
 from strataprobe.concentration import Thresholds
 from strataprobe.datasets.reading import read_dataset
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, weights, summaries, predictions, *, dataset, layers, settings):
@@ -16,7 +17,7 @@ def main(caches, identities, weights, summaries, predictions, *, dataset, layers
     bar = progress((), desc="sets of probes", unit="set")
     for number, (path, (checkpoint, directory), summary, everything) in enumerate(places):
         tokenize = routing.read_tokenizer(directory)
-        expected = cache.made_from(checkpoint) | {"dataset_sha256": stimuli}
+        expected = made_from(checkpoint) | {"dataset_sha256": stimuli}
         with cache.open_activations(path, expected) as acts:
 
             def shown(done, of_all, before=number):

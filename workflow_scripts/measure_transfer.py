@@ -6,6 +6,7 @@ from strataprobe import cache, files, probes, transfer
 from strataprobe.datasets import floors, gates
 from strataprobe.datasets.pairs import read_pairs
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(caches, identities, dataset, floor_file, outputs, *, name, settings, floor_settings):
@@ -13,7 +14,7 @@ def main(caches, identities, dataset, floor_file, outputs, *, name, settings, fl
     places = list(zip(caches, identities, outputs, strict=True))
     for path, identity, out in progress(places, desc="checkpoints", unit="checkpoint"):
         checkpoint = files.read_json(identity)
-        with cache.open_activations(path, cache.made_from(checkpoint)) as acts:
+        with cache.open_activations(path, made_from(checkpoint)) as acts:
             found = measure(acts, pairs, lexical, settings, floor_settings)
             result = probes.framed(
                 found,

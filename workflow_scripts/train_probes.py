@@ -3,11 +3,12 @@
 from strataprobe import cache, files, probes
 from strataprobe.layout import by_checkpoint
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 
 
 def main(activations, identity, layers, weights, summary, *, dataset, seed, probe):
     checkpoint = files.read_json(identity)
-    with cache.open_activations(activations, cache.made_from(checkpoint)) as acts:
+    with cache.open_activations(activations, made_from(checkpoint)) as acts:
         problem = probes.Problem.of(
             acts, seed=seed, pooling=probe["pooling"], test_fraction=probe["test_fraction"]
         )

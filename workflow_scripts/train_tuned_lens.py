@@ -8,19 +8,19 @@ from strataprobe import checkpoints, files, lm
 from strataprobe.errors import DatasetError
 from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
+from strataprobe.provenance import made_from
 from strataprobe.readout import train_tuned
-
-_KEPT = ("model", "revision", "weights_sha256", "tokenizer_sha256")
 
 
 def main(identity, weights, corpus, out, *, settings, disk_gigabytes=None, placements=None):
     training = dict(settings["training"])
     torch.set_num_threads(settings["threads"])
-    checkpoint = files.read_json(identity)
+    ((checkpoint, directory, adapter),) = checkpoints.opened(
+        [identity], weights, disk_gigabytes=disk_gigabytes
+    )
     loaded = lm.load(
-        checkpoints.open_weights(
-            checkpoint, Path(weights).parent if weights else None, disk_gigabytes=disk_gigabytes
-        ),
+        directory,
+        adapter=adapter,
         dtype=settings["dtype"],
         device=settings["device"],
         layers=settings.get("layers"),
@@ -33,7 +33,7 @@ def main(identity, weights, corpus, out, *, settings, disk_gigabytes=None, place
         bar.set_postfix(kl=f"{divergence:.3f}", refresh=False)
         bar.update(1)
 
-    facts = {name: checkpoint[name] for name in _KEPT} | {"corpus_sha256": files.sha256_file(corpus)}
+    facts = made_from(checkpoint) | {"corpus_sha256": files.sha256_file(corpus)}
     train_tuned(loaded, read_corpus(corpus), settings=training, facts=facts, progress=shown).save(out)
     bar.close()
 
@@ -55,7 +55,7 @@ if __name__ == "__main__":
     with job_log(snakemake.log[0]):
         main(
             snakemake.input.identity,
-            next(iter(snakemake.input.get("weights", [])), None),
+            snakemake.input.get("weights", []),
             snakemake.input.corpus,
             snakemake.output[0],
             settings=snakemake.params.tuned_lens,

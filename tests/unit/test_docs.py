@@ -17,6 +17,7 @@ from strataprobe.checkpoints import identify_directory
 from strataprobe.config import Study, StudyConfig
 from strataprobe.layout import Layout
 from strataprobe.pretraining.train import LOSS_COLUMNS
+from strataprobe.provenance import made_from
 
 ROOT = Path(__file__).resolve().parents[2]
 CARD = ROOT / "resources/datasets/README.md"
@@ -99,7 +100,7 @@ def activations(tmp_path_factory, identity) -> Path:
         layers=names,
         positions=["mean", "mean_rest"],
         hidden_size=HIDDEN,
-        provenance={"stage": "capture", **cache.made_from(identity)},
+        provenance={"stage": "capture", **made_from(identity)},
     ) as writer:
         drawn = {name: rng.normal(size=(2 * PAIRS, 2, HIDDEN)) + labels[:, None, None] for name in names}
         layers = {name: values.astype("f4") for name, values in drawn.items()}

@@ -100,7 +100,7 @@ def test_a_lens_is_trained_and_read_with_for_its_own_checkpoint_alone(tmp_path):
         identity, weights = checkpoint(tmp_path / "weights", revision, seed)
         lenses.append(tmp_path / f"{revision}.safetensors")
         train_tuned_lens.main(
-            identity, weights, corpus, lenses[-1],
+            identity, [weights] if weights else [], corpus, lenses[-1],
             settings={"training": training, "threads": 1, "dtype": "float32", "device": "cpu", "layers": 3},
         )  # fmt: skip
     settings = {**SETTINGS, "readout": {**SETTINGS["readout"], "definitions": ["default", "tuned"]}}

@@ -16,6 +16,7 @@ from strataprobe.datasets.answers import splits_held
 from strataprobe.datasets.control import read_control
 from strataprobe.errors import CacheError, DatasetError
 from strataprobe.recoverability.codings import coded
+from strataprobe.provenance import made_from
 from tests import control_items
 
 SETTINGS = {**control_items.SETTINGS, "epochs": 40, "permutations": 19}
@@ -186,7 +187,7 @@ def write_revision(folder, entry, name, embed=True):
     with cache.create(
         folder / f"{name}.h5", ids=items.ids, labels=items.labels, groups=items.groups, pairs=items.pairs,
         layers=layers, positions=["mean", "mean_rest", "a", "b", "v"], hidden_size=6,
-        provenance=cache.made_from(identity) | {"dataset_sha256": items.sha256},
+        provenance=made_from(identity) | {"dataset_sha256": items.sha256},
     ) as writer:  # fmt: skip
         noise = np.zeros((len(ROWS), 2, 6), np.float32)
         stored = {

@@ -255,11 +255,6 @@ class ActivationCache:
         return values
 
 
-def made_from(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What a cache's provenance holds if it was captured from this checkpoint: to be passed as `expect`."""
-    return {key: identity[key] for key in ("model", "revision", "weights_sha256", "tokenizer_sha256")}
-
-
 @contextmanager
 def open_activations(
     path: str | os.PathLike[str], expect: Mapping[str, Any] | None = None

@@ -1,7 +1,7 @@
 """What a result was made with: it travels inside the result."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -25,3 +25,16 @@ def provenance(
     No wall-clock time and no host name: equal inputs give equal bytes.
     """
     return {"stage": stage, "settings": settings, "software": versions(packages), **facts}
+
+
+def made_from(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result keeps of the checkpoint it was made from: names and checksums.
+
+    Of a checkpoint with an adapter on it, also those of its base and of the adapter; `weights_sha256` is then
+    over both.
+    """
+    kept = {key: identity[key] for key in ("model", "revision", "weights_sha256", "tokenizer_sha256")}
+    if "adapter_sha256" in identity:
+        kept["adapter_sha256"] = identity["adapter_sha256"]
+        kept["base_weights_sha256"] = identity["base"]["weights_sha256"]
+    return kept

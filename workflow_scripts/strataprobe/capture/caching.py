@@ -12,7 +12,7 @@ from strataprobe.datasets.control import ControlDataset
 from strataprobe.datasets.pairs import PairsDataset
 from strataprobe.datasets.vocabulary import VocabularyDataset
 from strataprobe.lm import LoadedLM
-from strataprobe.provenance import provenance
+from strataprobe.provenance import made_from, provenance
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "h5py", "numpy")
 
@@ -77,10 +77,7 @@ def capture_provenance(
         "capture",
         {**asdict(settings), "device": lm.device},
         packages=PACKAGES,
-        model=identity["model"],
-        revision=identity["revision"],
-        weights_sha256=identity["weights_sha256"],
-        tokenizer_sha256=identity["tokenizer_sha256"],
+        **made_from(identity),
         dataset=dataset.name,
         dataset_sha256=dataset.items().sha256,
         layers=lm.n_layers,

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strataprobe import checkpoints, lm
+from strataprobe import checkpoints, lm, provenance
 from strataprobe.capture.windows import Settings
-from strataprobe.provenance import provenance
 
 
 def loaded(
@@ -28,11 +27,13 @@ def loaded(
     Raises:
         CheckpointError, ModelError: see `checkpoints.open_weights` and `lm.load`.
     """
-    for identity, directory in checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes):
+    opened = checkpoints.opened(identities, weights, disk_gigabytes=disk_gigabytes)
+    for identity, directory, adapter in opened:
         yield (
             identity,
             lm.load(
                 directory,
+                adapter=adapter,
                 dtype=settings.dtype,
                 device=settings.device,
                 layers=layers,
@@ -59,14 +60,11 @@ def made_from(
         packages: whose versions are kept.
         further: what else a stage's scores hang on.
     """
-    return provenance(
+    return provenance.provenance(
         stage,
         {"device": model.device, "dtype": model.dtype, "shares_rows": model.sharing_limit > 0},
         packages=packages,
-        model=identity["model"],
-        revision=identity["revision"],
-        weights_sha256=identity["weights_sha256"],
-        tokenizer_sha256=identity["tokenizer_sha256"],
+        **provenance.made_from(identity),
         dataset=dataset.name,
         dataset_sha256=dataset.sha256,
         **further,

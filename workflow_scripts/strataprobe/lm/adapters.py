@@ -1,84 +1,59 @@
-"""Checkpoints derived from a base and an adapter: who they are, and how they are loaded."""
+"""LoRA adapters on a loaded model: which modules they can be put on, and merging one into the weights."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strataprobe.curation.lora import CONFIG, WEIGHTS, check_targets, forked_rng
-from strataprobe.errors import CheckpointError, ModelError, listing, numbered
-from strataprobe.files import sha256_file, sha256_json
-from strataprobe.lm import LoadedLM
+import torch
+from torch import nn
+
+from strataprobe.checkpoints import ADAPTER_FILES, ADAPTER_WEIGHTS
+from strataprobe.errors import ModelError, listing, numbered
+from strataprobe.lm.loaded import LoadedLM
 
 if TYPE_CHECKING:
     from peft import PeftConfig
 
-ADAPTER_FILES = (CONFIG, WEIGHTS)
 _SHOWN = 5
 
 
-def identify_adapted(
-    base: Mapping[str, Any], adapter: str | Path, *, model: str, revision: str, step: int
-) -> dict[str, Any]:
-    """The identity of a base checkpoint with an adapter on it, with the entries every identity has.
+@contextmanager
+def forked_rng(device: str) -> Iterator[None]:
+    """Torch's generators are afterwards as they were before."""
+    devices = [torch.cuda.current_device()] if device == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        yield
 
-    Args:
-        base: identity of the base checkpoint.
-        adapter: directory of the adapter.
-        model: name of the derived model in the study.
-        revision: of the adapter, `step0100`, say.
-        step: steps of fine-tuning.
 
-    Returns:
-        `files` are the adapter's own; `base` names the base checkpoint with its checksums;
-        `weights_sha256` is over the base's and the adapter's, so that either's change is one. Tokenizer and
-        shape are the base's, `parameters` the base's too: merged weights are as many.
+def check_targets(lm: LoadedLM, names: Sequence[str]) -> list[nn.Module]:
+    """The linear modules that the names match.
 
     Raises:
-        CheckpointError: files of the adapter are not there; names them.
+        ModelError: names that match none, or match a head that is the embedding too (merging would change
+            both); also for a model whose weights come and go.
     """
-    place = Path(adapter)
-    missing = [f"{name}: not there" for name in ADAPTER_FILES if not (place / name).is_file()]
-    if missing:
-        raise CheckpointError(listing(f"{model} {revision} ({place})", missing))
-    files = {name: sha256_file(place / name) for name in ADAPTER_FILES}
-    adapter_sha = sha256_json(files)
-    return {
-        **base,
-        "model": model,
-        "revision": revision,
-        "step": step,
-        "source": "lora",
-        "repo": None,
-        "ref": None,
-        "commit": None,
-        "directory": None,
-        "files": files,
-        "weights_sha256": sha256_json({"base": base["weights_sha256"], "adapter": adapter_sha}),
-        "adapter_sha256": adapter_sha,
-        "base": {
-            key: base[key] for key in ("model", "revision", "commit", "weights_sha256", "tokenizer_sha256")
-        },
+    from transformers.pytorch_utils import Conv1D
+
+    linear = {
+        name: module for name, module in lm.model.named_modules() if isinstance(module, nn.Linear | Conv1D)
     }
-
-
-def check_adapter(identity: Mapping[str, Any], base: Mapping[str, Any], adapter: str | Path) -> None:
-    """That a base and an adapter are those which an identity speaks of.
-
-    Raises:
-        CheckpointError: files of the adapter that changed, or another base; names each.
-    """
-    place = Path(adapter)
-    faults = []
-    for name, expected in identity["files"].items():
-        found = sha256_file(place / name) if (place / name).is_file() else "not there"
-        if found != expected:
-            faults.append(f"{place / name}: sha256 is {found}, expected {expected}")
-    for key in ("weights_sha256", "tokenizer_sha256"):
-        if base[key] != identity["base"][key]:
-            faults.append(f"base {base['model']} {base['revision']}: another {key} than it was trained on")
+    there = ", ".join(sorted({name.rpartition(".")[2] for name in linear}))
+    found = {own: [linear[name] for name in linear if f".{name}".endswith(f".{own}")] for own in names}
+    faults = [f"'{own}' matches no linear module; there are {there}" for own in names if not found[own]]
+    faults += [
+        f"'{own}' is tied to the embedding; others of {there} would be right"
+        for own in names
+        if any(module.weight is lm.embedding.weight for module in found[own])
+    ]
+    if not names:
+        faults.append(f"none are given; some of {there} would be right")
+    if lm.offloads:
+        faults.append("the model's weights come and go; placement.weights: whole would be right")
     if faults:
-        raise CheckpointError(listing(f"{identity['model']} {identity['revision']}", faults))
+        raise ModelError(listing(f"LoRA on {lm.name}: target_modules", faults))
+    return [module for modules in found.values() for module in modules]
 
 
 def merged(lm: LoadedLM, adapter: str | Path) -> LoadedLM:
@@ -124,7 +99,7 @@ def _read_adapter(place: Path) -> tuple["PeftConfig", dict[str, Any]]:
     if missing:
         raise ModelError(listing(f"adapter {place}", missing))
     try:
-        return PeftConfig.from_pretrained(str(place)), load_file(place / WEIGHTS)
+        return PeftConfig.from_pretrained(str(place)), load_file(place / ADAPTER_WEIGHTS)
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         raise ModelError(f"adapter {place}: cannot be read: {' '.join(str(error).split())}") from error
 

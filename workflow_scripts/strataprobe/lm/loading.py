@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from strataprobe.errors import ModelError, numbered
+from strataprobe.lm.adapters import merged
 from strataprobe.lm.checks import check_rows
 from strataprobe.lm.estimate import DTYPES, Asked, batch_bytes, check_fits
 from strataprobe.lm.free import free_memory
@@ -61,6 +62,7 @@ def load(
     dtype: str,
     device: str = "auto",
     layers: int | None = None,
+    adapter: str | Path | None = None,
     placement: Placement | Mapping[str, Any] | None = None,
     batch_tokens: int = 0,
     threads: int = 1,
@@ -72,14 +74,15 @@ def load(
         dtype: "float32", "bfloat16" or "float16".
         device: "auto" (cuda, then mps, then cpu), "cuda", "mps" or "cpu".
         layers: the number of blocks the study says it has, or None.
+        adapter: directory of a LoRA adapter that is merged into the weights in memory.
         placement: where its weights lie while it runs; on one device by default.
         batch_tokens: padded tokens of the batches it is to run, which need memory, too.
         threads: of these batches at a time on a CPU.
 
     Raises:
         ModelError: it does not fit into memory (says what would), it cannot be loaded, its weights are
-            incomplete or not finite, its blocks are not as many as said, or its decoder is built in a way
-            that cannot be read; names the directory.
+            incomplete or not finite, its blocks are not as many as said, its decoder is built in a way that
+            cannot be read, or the adapter does not fit; names the directory.
     """
     directory = Path(directory)
     if dtype not in DTYPES:
@@ -123,7 +126,8 @@ def load(
         blockwise=_blockwise(placement, parts),
         folder=folder,
     )
-    return replace(lm, sharing_limit=check_rows(lm, sample, parts.states))
+    lm = replace(lm, sharing_limit=check_rows(lm, sample, parts.states))
+    return lm if adapter is None else merged(lm, adapter)
 
 
 def _check_placement(placement: Placement, place: str) -> None:
