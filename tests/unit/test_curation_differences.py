@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import compare_curation
 from strataprobe import cache, probes, tabular
-from strataprobe.curation import differences, margins
+from strataprobe.curation import differences, margins, matching
 from strataprobe.curation.margins import Margins, Place
 from strataprobe.errors import CacheError, StrataprobeError
 from strataprobe.fragility.controls import CONTROLS
@@ -96,12 +96,21 @@ def test_runs_are_paired_and_their_spread_is_that_of_paired_differences():
     assert row["run_sd"] == pytest.approx(np.std([0.2, 0.1], ddof=1))
     # What runs differ by in both conditions alike is no difference: unpaired runs would have an interval.
     for name, run in right:
-        cells[Place(name, run, 50, 1)] = made([[1.0] * 4 + [-1.0] * 6 if run == "1" else [1.0] * 10])
-    row = one(rows_of(cells), condition_b="b", matched="none", quantity="mean_accuracy")
-    assert (row["interval_low"], row["interval_high"]) == (0, 0)
-    named = {"condition_a": "a", "condition_b": "base", "matched": "none", "quantity": "mean_accuracy"}
-    against = one(rows_of(cells), **named)
-    assert against["interval_high"] - against["interval_low"] > 0.3  # runs at 0.4 and 1.0 against 1.0
+        cells[Place(name, run, 50, 1)] = made([[1.0 if run == "1" else -1.0] * 10])
+    rows = [row for row in rows_of(cells) if row["quantity"] == "mean_accuracy" and row["matched"] == "none"]
+    bounds = [(row["interval_low"], row["interval_high"]) for row in rows]
+    # Against the base, all right, run 1 is 0 apart and run 2 is 1, whatever pairs are drawn.
+    assert bounds == [(0, 0), (-1, 0), (-1, 0)]
+
+
+def test_only_runs_that_both_conditions_have_are_compared():
+    cells = {Place("base", "", 0, 1): made(drawn(0))}
+    for name, runs in (("a", "12"), ("b", "23"), ("c", "4")):
+        cells |= {Place(name, run, 50, 1): made(drawn(int(run))) for run in runs}
+    rows = rows_of(cells)
+    row = one(rows, condition_a="a", condition_b="b", matched="none", quantity="mean_accuracy")
+    assert (row["runs"], row["difference"]) == (1, 0)
+    assert {row["condition_b"] for row in rows if row["condition_a"] == "a"} == {"b", "base"}
 
 
 def test_layers_below_the_threshold_are_left_out_of_the_mean_of_the_layers_that_are_there():
@@ -155,10 +164,8 @@ def test_the_order_of_runs_and_files_does_not_matter():
 
 
 def test_a_small_dataset_whose_test_pairs_are_missing_from_some_draws(recwarn):
-    cells = {
-        Place(name, run, step, 1): made(drawn(place, pairs=2), pairs=[3, 3, 7, 7], of=9)
-        for place, (name, run, step) in enumerate([("base", "", 0), ("a", "1", 50)])
-    }
+    places = Place("base", "", 0, 1), Place("a", "1", 50, 1)
+    cells = {place: made(drawn(1, pairs=2), pairs=[3, 3, 7, 7], of=9) for place in places}
     row = one(rows_of(cells), matched="none", quantity="mean_accuracy")
     assert row["interval_low"] is not None
     assert row["pairs"] == 2
@@ -178,8 +185,7 @@ def test_conditions_are_compared_at_matched_layers_and_snapshots():
         Place("b", "1", 60, 1): accuracies(10, 7),
     }
     rows = rows_of(cells)
-    named = {"condition_b": "b", "quantity": "peak_accuracy"}
-    got = {how: one(rows, matched=how, **named) for how in ("none", "layers", "snapshots")}
+    got = {how: one(rows, matched=how, condition_b="b", quantity="peak_accuracy") for how in matching.MATCHED}
     assert [(own["step_a"], own["step_b"], own["layers"]) for own in got.values()] == [
         (40, 60, 2), (40, 60, 1), (40, 20, 2),
     ]  # fmt: skip

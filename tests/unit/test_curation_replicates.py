@@ -68,3 +68,21 @@ def test_a_replicate_is_the_statistic_of_the_pairs_that_it_draws(measured):
         assert found.noise["rms_after"][row] == pytest.approx(alone.noise["rms_after"][0], nan_ok=True)
         assert found.grid[row] == pytest.approx(alone.grid[0], nan_ok=True)
         assert found.fragile[row].tolist() == alone.fragile[0].tolist()
+
+
+def test_noise_may_lift_a_layer_above_the_threshold_but_it_stays_fragile_and_none_reaches_a_silent_one():
+    """Half the items just wrong: 0.5 without noise, 0.75 with some; beside it a probe that none moves."""
+    signed = np.array([[100.0] * 5 + [-1e-6] * 5, [1.0] * 10])
+    own = Margins(
+        ids=tuple(map(str, range(10))),
+        pairs=np.arange(10) // 2,
+        dataset_pairs=5,
+        correct=signed > 0,
+        signed={"raw": signed, "rms_before": signed},
+        reach={control: np.array([1.0, 0.0]) for control in CONTROLS},
+    )
+    found = replicates.by_layer(own, np.ones((1, 5)), [0.1, 1.0, 10.0], 0.6)
+    assert found.accuracy.tolist() == [[0.5, 1.0]]
+    assert found.grid[0] == pytest.approx([10.0, np.nan], nan_ok=True)
+    assert found.fragile.tolist() == [[1.0, 0.0]]
+    assert all(np.isnan(noise).all() for noise in found.noise.values())

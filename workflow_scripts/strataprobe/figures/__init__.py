@@ -40,6 +40,10 @@ KINDS: dict[str, str] = {
     "checkpoints": "strataprobe.figures.checkpoints",
     "patching_depth": "strataprobe.figures.patching_depth",
     "patching_cells": "strataprobe.figures.patching_cells",
+    "curation": "strataprobe.figures.curation",
+    "curation_heatmaps": "strataprobe.figures.curation_heatmaps",
+    "curation_loss": "strataprobe.figures.curation_loss",
+    "curation_differences": "strataprobe.figures.curation_differences",
 }
 
 
