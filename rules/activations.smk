@@ -6,13 +6,18 @@ def capture_settings(model):
 
 
 def made_weights(model, revisions):
-    """Weights that this workflow made, or adapters and then their base. `ancient`: identities say what changed."""
-    if MODELS[model].kind in ("pretrain", "wheel"):
-        return [ancient(LAYOUT.weights(model, revision)) for revision in revisions]
-    if MODELS[model].kind == "lora":
-        adapters = [ancient(LAYOUT.adapter(model, revision)) for revision in revisions]
-        return adapters + made_weights(MODELS[model].source["base"], [MODELS[model].source["revision"]])
-    return []
+    """Weights that this workflow made, or adapters and then their base."""
+    return made_weights_of([model], revisions)
+
+
+def made_weights_of(models, revisions):
+    """Likewise of several models of one kind. `ancient`: whether they changed, their identities say."""
+    entry = MODELS[models[0]]
+    place = {"pretrain": LAYOUT.weights, "wheel": LAYOUT.weights, "lora": LAYOUT.adapter}.get(entry.kind)
+    own = [ancient(place(model, revision)) for model in models for revision in revisions if place]
+    return own + (
+        made_weights(entry.source["base"], [entry.source["revision"]]) if entry.kind == "lora" else []
+    )
 
 
 def needed_by(members):
@@ -21,23 +26,29 @@ def needed_by(members):
     return next((measure for measure, of in KIND_OF.items() if of == kind and not others), None)
 
 
-for model, entry in RUNNABLE.items():
+for unit, models in job_units().items():
+    model, entry = models[0], MODELS[models[0]]
     for bundle, members in STUDY.bundles(entry).items():
         revisions, place = revisions_of(model, needed_by(members))
 
         rule:
             name:
-                f"capture_{model}_{bundle}"
+                f"capture_{unit}_{bundle}"
             input:
-                identities=[LAYOUT.identity(model, revision) for revision in revisions],
-                weights=made_weights(model, revisions),
+                identities=[LAYOUT.identity(model, revision) for model in models for revision in revisions],
+                weights=made_weights_of(models, revisions),
                 datasets=[path for name in members for path in dataset_sources(name)],
             output:
-                [LAYOUT.activations(model, revision, name) for revision in revisions for name in members],
+                [
+                    LAYOUT.activations(model, revision, name)
+                    for model in models
+                    for revision in revisions
+                    for name in members
+                ],
             log:
-                LAYOUT.log(f"capture_{model}_{bundle}", *place),
+                LAYOUT.log(f"capture_{unit}_{bundle}", *place),
             benchmark:
-                LAYOUT.benchmark(f"capture_{model}_{bundle}", *place)
+                LAYOUT.benchmark(f"capture_{unit}_{bundle}", *place)
             priority: earlier_first(model)
             conda:
                 "../envs/torch.yaml"
@@ -52,6 +63,6 @@ for model, entry in RUNNABLE.items():
                 capture=capture_settings(model),
                 datasets=[dataset_entry(name) for name in members],
             message:
-                f"Capturing activations of {model} ({len(members)} datasets of bundle {bundle})"
+                f"Capturing activations of {unit} ({len(members)} datasets of bundle {bundle})"
             script:
                 "../workflow_scripts/capture.py"

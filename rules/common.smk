@@ -91,6 +91,17 @@ def capture_minutes(model, wildcards, attempt):
     return (30 + MODELS[model].memory_mb // 200) * attempt
 
 
+def job_units():
+    """Models whose captures and trainings are one job, by its name: the runs of a small experiment, or one model."""
+    joint = {
+        run.model: name for name, entry in STUDY.experiments.items() if entry.together for run in entry.runs
+    }
+    units = {}
+    for model in RUNNABLE:
+        units.setdefault(joint.get(model, model), []).append(model)
+    return units
+
+
 def fetches(model):
     """Whether a job that opens the model's weights may fetch them from the hub: a share of `downloads`."""
     entry = MODELS[model]

@@ -63,27 +63,32 @@ for name, book in BOOKS.items():
             "../workflow_scripts/fetch_corpus.py"
 
 
-for model, entry in [(name, model) for name, model in MODELS.items() if model.kind == "lora"]:
+for unit, models in job_units().items():
+    model, entry = models[0], MODELS[models[0]]
+    if entry.kind != "lora":
+        continue
     base, revision = entry.source["base"], entry.source["revision"]
     names = [saved.name for saved in entry.revisions]
 
     rule:
         name:
-            f"train_lora_{model}"
+            f"train_lora_{unit}"
         input:
             base=LAYOUT.identity(base, revision),
             weights=made_weights(base, [revision]),
-            corpora=[corpus_path(name) for name in entry.source["corpora"]],
+            corpora=sorted(
+                {corpus_path(name) for model in models for name in MODELS[model].source["corpora"]}
+            ),
         output:
-            adapters=[LAYOUT.adapter(model, name) for name in names],
-            configs=[LAYOUT.adapter_config(model, name) for name in names],
-            identities=[LAYOUT.identity(model, name) for name in names],
-            loss=LAYOUT.loss_curve(model),
-            card=LAYOUT.corpus_card(model),
+            adapters=[LAYOUT.adapter(model, name) for model in models for name in names],
+            configs=[LAYOUT.adapter_config(model, name) for model in models for name in names],
+            identities=[LAYOUT.identity(model, name) for model in models for name in names],
+            losses=[LAYOUT.loss_curve(model) for model in models],
+            cards=[LAYOUT.corpus_card(model) for model in models],
         log:
-            LAYOUT.log(f"train_lora_{model}"),
+            LAYOUT.log(f"train_lora_{unit}"),
         benchmark:
-            LAYOUT.benchmark(f"train_lora_{model}")
+            LAYOUT.benchmark(f"train_lora_{unit}")
         conda:
             "../envs/torch.yaml"
         threads: entry.source["threads"]
@@ -94,10 +99,10 @@ for model, entry in [(name, model) for name, model in MODELS.items() if model.ki
             downloads=fetches(model),
         params:
             code=modules("train_lora"),
-            run=run_settings(model),
-            scratch=LAYOUT.scratch(f"lora/{model}"),
+            runs=[run_settings(model) for model in models],
+            scratch=LAYOUT.scratch("lora"),
         message:
-            f"Fine-tuning {base} at {revision}: {model}, {len(names)} adapters"
+            f"Fine-tuning {base} at {revision}: {unit}, {len(names)} adapters a run"
         script:
             "../workflow_scripts/train_lora.py"
 

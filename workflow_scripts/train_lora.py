@@ -5,6 +5,7 @@ from pathlib import Path
 from strataprobe import checkpoints, files, lm
 from strataprobe.curation import lora, reading, training
 from strataprobe.curation.packing import joined, pack, token_stream
+from strataprobe.layout import by_checkpoint
 from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 from strataprobe.provenance import made_from, provenance
@@ -12,11 +13,29 @@ from strataprobe.provenance import made_from, provenance
 PACKAGES = ("torch", "transformers", "tokenizers", "peft", "safetensors", "numpy")
 
 
-def main(base, weights, adapters, identities, loss, card, *, run, scratch, disk_gigabytes=None):
-    source, directories = run["source"], [Path(path).parent for path in adapters]
-    settings = lora.Settings(**source["training"])
+def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, disk_gigabytes=None):
+    """One run after the other, on the base that is loaded once; all of one device, dtype and base."""
     ((identity, directory, _adapter),) = checkpoints.opened([base], weights, disk_gigabytes=disk_gigabytes)
-    loaded = lm.load(directory, dtype=run["dtype"], device=run["device"], layers=run["layers"])
+    first = runs[0]
+    loaded = lm.load(directory, dtype=first["dtype"], device=first["device"], layers=first["layers"])
+    own = (by_checkpoint(paths, len(runs)) for paths in (adapters, identities))
+    for run, places, names, loss, card in zip(runs, *own, losses, cards, strict=True):
+        directories = [Path(path).parent for path in places]
+        counted = train(
+            loaded, identity, directories, Path(loss), run=run, scratch=Path(scratch) / run["model"]
+        )
+        made_in = Path(weights[0]).parent if weights else None
+        for (revision, step), adapter, path in zip(run["revisions"], directories, names, strict=True):
+            found = checkpoints.identify_adapted(
+                identity, made_in, adapter, model=run["model"], revision=revision, step=step
+            )
+            files.write_json(path, found)
+        files.write_json(card, counted)
+
+
+def train(loaded, identity, directories, loss, *, run, scratch):
+    """One run; returns what it was trained on."""
+    source, settings = run["source"], lora.Settings(**run["source"]["training"])
     corpora = [reading.read(entry) for entry in run["corpora"]]
     streams = [token_stream(loaded, [text.text for text in one.texts], name=one.name) for one in corpora]
     rows = pack(
@@ -33,18 +52,11 @@ def main(base, weights, adapters, identities, loss, card, *, run, scratch, disk_
         seed=source["seed"],
         base=identity,
         out_for=by_step.__getitem__,
-        scratch=Path(scratch),
-        loss_csv=Path(loss),
+        scratch=scratch,
+        loss_csv=loss,
         threads=source["threads"],
         progress=progress,
     )
-    places = zip(run["revisions"], directories, identities, strict=True)
-    for (revision, step), adapter, path in places:
-        made_in = Path(weights[0]).parent if weights else None
-        found = checkpoints.identify_adapted(
-            identity, made_in, adapter, model=run["model"], revision=revision, step=step
-        )
-        files.write_json(path, found)
     counted = reading.card(
         corpora,
         [len(stream) for stream in streams],
@@ -53,12 +65,9 @@ def main(base, weights, adapters, identities, loss, card, *, run, scratch, disk_
         steps=settings.steps,
         batch_size=settings.batch_size,
     )
-    made = provenance(
-        "lora", source, packages=PACKAGES, device=loaded.device, dtype=loaded.dtype, base=made_from(identity)
-    )
-    files.write_json(
-        card, {"model": run["model"], "condition": source["condition"], **counted, "provenance": made}
-    )
+    how = {"device": loaded.device, "dtype": loaded.dtype, "base": made_from(identity)}
+    made = provenance("lora", source, packages=PACKAGES, **how)
+    return {"model": run["model"], "condition": source["condition"], **counted, "provenance": made}
 
 
 if __name__ == "__main__":
@@ -69,9 +78,9 @@ if __name__ == "__main__":
             snakemake.input.get("weights", []),
             snakemake.output.adapters,
             snakemake.output.identities,
-            snakemake.output.loss,
-            snakemake.output.card,
-            run=snakemake.params.run,
+            snakemake.output.losses,
+            snakemake.output.cards,
+            runs=snakemake.params.runs,
             scratch=snakemake.params.scratch,
             disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
         )

@@ -15,8 +15,8 @@ from strataprobe.behavior import splits as other_splits
 from strataprobe.datasets.answers import splits_held
 from strataprobe.datasets.control import read_control
 from strataprobe.errors import CacheError, DatasetError
-from strataprobe.recoverability.codings import coded
 from strataprobe.provenance import made_from
+from strataprobe.recoverability.codings import coded
 from tests import control_items
 
 SETTINGS = {**control_items.SETTINGS, "epochs": 40, "permutations": 19}

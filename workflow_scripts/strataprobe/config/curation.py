@@ -80,7 +80,8 @@ class Lora(Section):
     """Fine-tuned copies of one checkpoint: a model `{base}-lora-{condition}-s{seed}` for each of both.
 
     `conditions` are lists of corpora by name. With `tokens`, every corpus is cut to so many, so that
-    conditions are matched in size; without, in steps alone.
+    conditions are matched in size; without, in steps alone. `together` trains and captures all of them in
+    one job, where a model is so small that starting a process takes longer than a run.
     """
 
     base: Slug
@@ -90,6 +91,7 @@ class Lora(Section):
     training: LoraTraining = Field(default_factory=LoraTraining)
     tokens: Count | None = None
     threads: Count = 1
+    together: bool = False
 
 
 class Curation(Section):

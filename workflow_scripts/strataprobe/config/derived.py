@@ -25,6 +25,7 @@ class Experiment:
     base: str
     revision: str
     runs: tuple[Run, ...]
+    together: bool = False
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -42,12 +43,12 @@ def experiment_of(name: str, lora: Lora) -> Experiment:
         for condition in lora.conditions
         for seed in lora.seeds
     )
-    return Experiment(name, lora.base, lora.revision, runs)
+    return Experiment(name, lora.base, lora.revision, runs, lora.together)
 
 
 def run_source(lora: Lora, run: Run) -> dict[str, Any]:
     """What one run depends on: nothing of the other conditions and seeds."""
-    said = lora.model_dump(mode="json", exclude={"conditions", "seeds"})
+    said = lora.model_dump(mode="json", exclude={"conditions", "seeds", "together"})
     return {**said, "condition": run.condition, "corpora": lora.conditions[run.condition], "seed": run.seed}
 
 

@@ -14,7 +14,7 @@ import torch
 from strataprobe.checkpoints import ADAPTER_CONFIG
 from strataprobe.files import canonical_json
 from strataprobe.lm import LoadedLM
-from strataprobe.lm.adapters import check_targets, forked_rng
+from strataprobe.lm.adapters import check_targets, wrapping
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -100,7 +100,7 @@ def with_adapter(
         target_modules=sorted(settings.target_modules),
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in targets),
     )
-    with forked_rng(lm.device):
+    with wrapping(lm.device):
         torch.manual_seed(draw(seed, 0))
         model = get_peft_model(lm.model, config)
     # peft would keep the directory that the model was loaded from, which means nothing elsewhere.

@@ -1,5 +1,6 @@
 """LoRA adapters on a loaded model: which modules they can be put on, and merging one into the weights."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,14 @@ def forked_rng(device: str) -> Iterator[None]:
     """Torch's generators are afterwards as they were before."""
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with torch.random.fork_rng(devices=devices):
+        yield
+
+
+@contextmanager
+def wrapping(device: str) -> Iterator[None]:
+    """While peft wraps a model: it draws weights, and asks transformers by a name that is going out of use."""
+    with forked_rng(device), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         yield
 
 
@@ -74,7 +83,7 @@ def merged(lm: LoadedLM, adapter: str | Path) -> LoadedLM:
     config, state = _read_adapter(place)
     check_targets(lm, sorted(config.target_modules))
     _refuse(lm, place, [f"{name}: NaN or inf" for name, own in state.items() if not own.isfinite().all()])
-    with forked_rng(lm.device):  # peft draws weights before the adapter's own are put in their place
+    with wrapping(lm.device):
         model = PeftModel(lm.model, config)
     try:
         found = set_peft_model_state_dict(model, state)
