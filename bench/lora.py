@@ -20,8 +20,7 @@ QUESTION = (
     "state to go on from, against transformers' Trainer with peft on the same rows and settings; both from a "
     "loaded model to an adapter on the disk."
 )
-REQUIRED = "at least as many tokens a second, but for the 3 % that one run differs from the next"
-TIE = 0.97
+REQUIRED = "at least as many tokens a second"
 SETTINGS = Settings(
     batch_size=4, sequence_length=64, steps=10, save_every=10, warmup_steps=2, schedule="constant"
 )
@@ -51,7 +50,7 @@ def measure(chosen: Setup, settings: Settings = SETTINGS, repeats: int = 2) -> O
         "ours": f"{tokens / seconds['ours']:.0f} tokens/s",
         "times as fast": f"{times:.2f}",
     }
-    return Outcome(NAME, QUESTION, REQUIRED, times >= TIE, numbers)
+    return Outcome(NAME, QUESTION, REQUIRED, times >= 1, numbers)
 
 
 def ours(loaded: lm.LoadedLM, rows: np.ndarray, settings: Settings, folder: Path, threads: int) -> Path:

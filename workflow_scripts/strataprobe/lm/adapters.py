@@ -30,7 +30,7 @@ def forked_rng(device: str) -> Iterator[None]:
 
 @contextmanager
 def wrapping(device: str) -> Iterator[None]:
-    """While peft wraps a model: it draws weights, and asks transformers by a name that is going out of use."""
+    """While peft wraps a model: it draws weights, and asks transformers by a name going out of use."""
     with forked_rng(device), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         yield
