@@ -271,7 +271,9 @@ for name, dataset in COMPARED:
 if COMPARED:
     CURATION_TABLES = ["curation", "curation_layers", "curation_differences"]
 
-    rule join_curation:
+    rule:
+        name:
+            "join_curation"
         input:
             parts=[LAYOUT.table_part("{table}", *pair) for pair in COMPARED],
         output:
