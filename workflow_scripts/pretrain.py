@@ -10,7 +10,7 @@ from strataprobe.logs import job_log, progress
 def main(model, layers, source, revisions, *, corpus, weights, identities, loss, scratch):
     directories = {step: Path(path).parent for (_, step), path in zip(revisions, weights, strict=True)}
     settings = {**source, "architecture": {**source["architecture"], "layers": layers}}
-    pretraining.pretrain(
+    clear = pretraining.pretrain(
         settings,
         seed=source["seed"],
         resources=corpus,
@@ -18,12 +18,14 @@ def main(model, layers, source, revisions, *, corpus, weights, identities, loss,
         scratch=Path(scratch),
         loss_csv=Path(loss),
         progress=progress,
+        clear=False,
     )
     for (revision, step), path in zip(revisions, identities, strict=True):
         identity = checkpoints.identify_directory(
             directories[step], model=model, revision=revision, step=step, source="pretrain", layers=layers
         )
         files.write_json(path, identity)
+    clear()  # not before: a job that is killed loses its outputs, and goes on from there
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, d
     first = runs[0]
     loaded = lm.load(directory, dtype=first["dtype"], device=first["device"], layers=first["layers"])
     own = (by_checkpoint(paths, len(runs)) for paths in (adapters, identities))
+    clears = []
     for run, places, names, loss, card in zip(runs, *own, losses, cards, strict=True):
         directories = [Path(path).parent for path in places]
-        counted = train(
+        counted, clear = train(
             loaded, identity, directories, Path(loss), run=run, scratch=Path(scratch) / run["model"]
         )
         made_in = Path(weights[0]).parent if weights else None
@@ -31,10 +32,14 @@ def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, d
             )
             files.write_json(path, found)
         files.write_json(card, counted)
+        clears.append(clear)
+    # Not before everything is written: a job that is killed loses its outputs, and goes on from there.
+    for clear in clears:
+        clear()
 
 
 def train(loaded, identity, directories, loss, *, run, scratch):
-    """One run; returns what it was trained on."""
+    """One run; returns what it was trained on, and what removes its state from scratch."""
     source, settings = run["source"], lora.Settings(**run["source"]["training"])
     corpora = [reading.read(entry) for entry in run["corpora"]]
     streams = [token_stream(loaded, [text.text for text in one.texts], name=one.name) for one in corpora]
@@ -45,7 +50,7 @@ def train(loaded, identity, directories, loss, *, run, scratch):
         name=source["condition"],
     )
     by_step = dict(zip((step for _, step in run["revisions"]), directories, strict=True))
-    training.train(
+    clear = training.train(
         loaded,
         rows,
         settings,
@@ -56,6 +61,7 @@ def train(loaded, identity, directories, loss, *, run, scratch):
         loss_csv=loss,
         threads=source["threads"],
         progress=progress,
+        clear=False,
     )
     counted = reading.card(
         corpora,
@@ -67,7 +73,7 @@ def train(loaded, identity, directories, loss, *, run, scratch):
     )
     how = {"device": loaded.device, "dtype": loaded.dtype, "base": made_from(identity)}
     made = provenance("lora", source, packages=PACKAGES, **how)
-    return {"model": run["model"], "condition": source["condition"], **counted, "provenance": made}
+    return {"model": run["model"], "condition": source["condition"], **counted, "provenance": made}, clear
 
 
 if __name__ == "__main__":

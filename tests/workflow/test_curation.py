@@ -99,6 +99,16 @@ def test_another_condition_trains_only_itself(study):
     assert study.plan("curation") == expected
 
 
+def test_runs_that_are_trained_together_are_one_job_and_one_capture(study):
+    """What one run depends on stays the same, so that only the jobs are others; all of it is made anew."""
+    with study.changed_config() as config:
+        config["models"]["tuned"]["source"]["lora"]["together"] = True
+    study.remove("results/checkpoints/tiny-lora-*")
+    on_weights = {name for name in study.plan("curation") if name.startswith(("train_lora", "capture_tiny-"))}
+    assert on_weights == {tuned.job("train_lora_tuned")}
+    assert tuned.job("capture_tuned_size") in study.plan("curation")
+
+
 def test_how_conditions_are_compared_trains_nothing(study):
     with study.changed_config() as config:
         config["curation"]["bootstrap"] = 60

@@ -103,7 +103,8 @@ def train(
     loss_csv: Path,
     threads: int = 1,
     progress: Callable[..., Iterable[int]] | None = None,
-) -> None:
+    clear: bool = True,
+) -> Callable[[], None]:
     """Fine-tune a LoRA adapter and write it as a directory for each step of `settings.saved_steps()`.
 
     Stopped at any moment and called again, it goes on from its last adapter and ends with the same bytes.
@@ -116,10 +117,15 @@ def train(
         seed: of the adapter's first weights, its dropout, and the order of the rows.
         base: identity of the base checkpoint.
         out_for: the directory of a step's adapter.
-        scratch: folder for what is needed to go on; removed when the run is done.
+        scratch: folder for what is needed to go on.
         loss_csv: columns step, loss (nats a token), learning_rate, tokens (all seen until then).
         threads: of torch, which change the last bits on a CPU.
         progress: as `logs.progress`; None for silence.
+        clear: remove what is in scratch when the run is done. A job that has more to write than this does it
+            after that, by what is returned: killed in between, it still has the run.
+
+    Returns:
+        What removes it.
 
     Raises:
         ModelError: target modules that match nothing, rows the model cannot take, or a loss or gradient that
@@ -140,6 +146,9 @@ def train(
             if step in run.saved:
                 run.save(partial(write_adapter, model))
     run.finish(out_for, LOSS_COLUMNS, loss_csv)
+    if clear:
+        run.clear()
+    return run.clear
 
 
 def _check(lm: LoadedLM, rows: np.ndarray, settings: Settings) -> None:

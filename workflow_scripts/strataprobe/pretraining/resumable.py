@@ -135,7 +135,7 @@ class Resumable:
         logging.getLogger("strataprobe").warning("%s begins anew: in %s, %s", self.kind, self.scratch, why)
 
     def finish(self, out_for: Callable[[int], Path], columns: Sequence[str], loss_csv: Path) -> None:
-        """Put every checkpoint and the losses in place; then scratch goes."""
+        """Put every checkpoint and the losses in place; scratch stays whole until it is cleared."""
         for step in self.saved:
             put(self.scratch / folder(step), out_for(step))
         shown = (
@@ -143,6 +143,9 @@ class Resumable:
             for row in self.losses
         )
         write_rows(loss_csv, columns, shown)
+
+    def clear(self) -> None:
+        """Scratch goes, once nothing of the run can be lost any more."""
         (self.scratch / STATE).unlink()  # first: beside checkpoints half removed it would be taken up
         shutil.rmtree(self.scratch)
 

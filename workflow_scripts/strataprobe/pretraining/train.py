@@ -108,7 +108,8 @@ def pretrain(
     scratch: Path,
     loss_csv: Path,
     progress: Callable[..., Iterable[int]] | None = None,
-) -> None:
+    clear: bool = True,
+) -> Callable[[], None]:
     """Train one model and write a complete directory for each step of `settings["checkpoints"]`.
 
     Stopped at any moment and called again, it goes on from its last checkpoint and ends with the same
@@ -120,9 +121,14 @@ def pretrain(
         seed: of the weights and of the order of the data; the corpus has its own.
         resources: folder of the corpus' sources.
         out_for: the directory of a checkpoint step.
-        scratch: folder for what is needed to go on; removed when the run is done.
+        scratch: folder for what is needed to go on.
         loss_csv: columns step, loss, learning_rate, tokens, heldout_loss (losses in nats a token).
         progress: as `logs.progress`; None for silence.
+        clear: remove what is in scratch when the run is done. A job that has more to write than this does it
+            after that, by what is returned: killed in between, it still has the run.
+
+    Returns:
+        What removes it.
 
     Raises:
         ModelError: loss or gradient became NaN or infinite (names the step), or the corpus is too small.
@@ -141,6 +147,9 @@ def pretrain(
             run.train_step(torch.from_numpy(rows.astype(np.int64)))
             _checkpoint(run, words, heldout)
     run.finish(out_for, LOSS_COLUMNS.split(","), loss_csv)
+    if clear:
+        run.clear()
+    return run.clear
 
 
 def _checkpoint(run: Run, words: "Tokenizer", heldout: "torch.Tensor") -> None:
