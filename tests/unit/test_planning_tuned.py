@@ -1,4 +1,4 @@
-"""What fine-tuning from a hub model would fetch and write: the base once, adapters of a size not known yet."""
+"""What fine-tuning from a hub model would fetch and write: the base once, adapters of unknown size."""
 
 from pathlib import Path
 
