@@ -109,7 +109,12 @@ def fetches(model):
 
 
 def earlier_first(model):
-    """Priority of jobs that open weights from the hub: those of earlier revisions go first, so that few are held."""
+    """Priority of jobs that open weights from the hub: those of earlier revisions go first, so that few are held.
+
+    What is fine-tuned from one goes before them all: its base is held until the last of it is measured.
+    """
+    if MODELS[model].kind == "lora" and fetches(model):
+        return len(MODELS[MODELS[model].source["base"]].revisions) + 1
     if MODELS[model].kind != "hub":
         return 0
     names = [revision.name for revision in MODELS[model].revisions]

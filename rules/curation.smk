@@ -89,6 +89,7 @@ for unit, models in job_units().items():
             LAYOUT.log(f"train_lora_{unit}"),
         benchmark:
             LAYOUT.benchmark(f"train_lora_{unit}")
+        priority: earlier_first(model)
         conda:
             "../envs/torch.yaml"
         threads: entry.source["threads"]
@@ -169,8 +170,18 @@ def run_parts(table, name, dataset):
 
 
 def compared_files(place, name, dataset, seeds):
-    """Files by seed at the base, then at every revision of every run: `place` gives one of them."""
+    """Files by seed at the base, then at every revision of every run: `place` gives one of them.
+
+    None where a run with gaps has nothing to compare: no run is whole, or the base is not.
+    """
     entry = EXPERIMENTS[name]
+    of_base = [
+        file(entry.base, entry.revision, dataset, seed)
+        for file in (probe_weights, states_of)
+        for seed in seeds
+    ]
+    if not runs_there(name, dataset) or len(available(of_base)) < len(of_base):
+        return []
     at = [(entry.base, entry.revision)]
     at += [
         (run.model, saved.name) for run in runs_there(name, dataset) for saved in MODELS[run.model].revisions

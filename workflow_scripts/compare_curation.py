@@ -6,6 +6,10 @@ from strataprobe.logs import job_log, progress
 
 
 def main(probes, caches, out, *, experiment):
+    columns = tabular.COLUMNS["curation_differences"]
+    if not probes:  # a study with gaps, in which nothing can be compared yet
+        tabular.write_csv(out, [], columns)
+        return
     found = {}
     checkpoints = margins.checkpoints(experiment, experiment["seeds"], probes, caches)
     for checkpoint in progress(checkpoints, desc="checkpoints", unit="checkpoint"):
@@ -24,7 +28,7 @@ def main(probes, caches, out, *, experiment):
         experiment=experiment["name"],
         **{name: experiment[name] for name in ("dataset", "conventions", "pooling")},
     )
-    tabular.write_csv(out, rows, tabular.COLUMNS["curation_differences"])
+    tabular.write_csv(out, rows, columns)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from strataprobe.lm.memory import keep_freed_memory
 from strataprobe.logs import job_log, progress
 
 
-def main(model, layers, source, revisions, *, corpus, weights, identities, loss, scratch):
+def main(model, layers, source, revisions, *, corpus, weights, identities, loss, scratch, code=""):
     directories = {step: Path(path).parent for (_, step), path in zip(revisions, weights, strict=True)}
     settings = {**source, "architecture": {**source["architecture"], "layers": layers}}
     clear = pretraining.pretrain(
@@ -17,6 +17,7 @@ def main(model, layers, source, revisions, *, corpus, weights, identities, loss,
         out_for=directories.__getitem__,
         scratch=Path(scratch),
         loss_csv=Path(loss),
+        code=code,
         progress=progress,
         clear=False,
     )
@@ -42,4 +43,5 @@ if __name__ == "__main__":
             identities=snakemake.output.identities,
             loss=snakemake.output.loss,
             scratch=snakemake.params.scratch,
+            code=snakemake.params.code,
         )

@@ -13,7 +13,7 @@ from strataprobe.provenance import made_from, provenance
 PACKAGES = ("torch", "transformers", "tokenizers", "peft", "safetensors", "numpy")
 
 
-def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, disk_gigabytes=None):
+def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, code="", disk_gigabytes=None):
     """One run after the other, on the base that is loaded once; all of one device, dtype and base."""
     ((identity, directory, _adapter),) = checkpoints.opened([base], weights, disk_gigabytes=disk_gigabytes)
     first = runs[0]
@@ -23,7 +23,13 @@ def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, d
     for run, places, names, loss, card in zip(runs, *own, losses, cards, strict=True):
         directories = [Path(path).parent for path in places]
         counted, clear = train(
-            loaded, identity, directories, Path(loss), run=run, scratch=Path(scratch) / run["model"]
+            loaded,
+            identity,
+            directories,
+            Path(loss),
+            run=run,
+            scratch=Path(scratch) / run["model"],
+            code=code,
         )
         made_in = Path(weights[0]).parent if weights else None
         for (revision, step), adapter, path in zip(run["revisions"], directories, names, strict=True):
@@ -38,7 +44,7 @@ def main(base, weights, adapters, identities, losses, cards, *, runs, scratch, d
         clear()
 
 
-def train(loaded, identity, directories, loss, *, run, scratch):
+def train(loaded, identity, directories, loss, *, run, scratch, code):
     """One run; returns what it was trained on, and what removes its state from scratch."""
     source, settings = run["source"], lora.Settings(**run["source"]["training"])
     corpora = [reading.read(entry) for entry in run["corpora"]]
@@ -60,19 +66,15 @@ def train(loaded, identity, directories, loss, *, run, scratch):
         scratch=scratch,
         loss_csv=loss,
         threads=source["threads"],
+        code=code,
         progress=progress,
         clear=False,
     )
-    counted = reading.card(
-        corpora,
-        [len(stream) for stream in streams],
-        rows.size,
-        rows=len(rows),
-        steps=settings.steps,
-        batch_size=settings.batch_size,
-    )
+    ends = [len(joined(loaded, streams[: place + 1])) for place in range(len(streams))]
+    passes = settings.steps * settings.batch_size / len(rows)
+    counted = reading.card(corpora, ends, [len(stream) for stream in streams], rows, passes)
     how = {"device": loaded.device, "dtype": loaded.dtype, "base": made_from(identity)}
-    made = provenance("lora", source, packages=PACKAGES, **how)
+    made = provenance("lora", {**source, "corpora": run["corpora"]}, packages=PACKAGES, **how)
     return {"model": run["model"], "condition": source["condition"], **counted, "provenance": made}, clear
 
 
@@ -88,5 +90,6 @@ if __name__ == "__main__":
             snakemake.output.cards,
             runs=snakemake.params.runs,
             scratch=snakemake.params.scratch,
+            code=snakemake.params.code,
             disk_gigabytes=snakemake.config.get("downloads", {}).get("disk_gigabytes"),
         )

@@ -116,6 +116,8 @@ def test_fine_tuned_checkpoints_are_tried_on_a_text_only_where_they_have_their_o
         ("models.tuned.source.lora.training.save_every", 30, "save_every: 30 is more than steps (25)"),
         ("models.tuned.source.lora.training.dropout", 1.0, "models.tuned.source.lora.training.dropout: 1.0"),
         ("models.tuned.source.lora.training.rnak", 3, "rnak: unknown key; did you mean 'rank'?"),
+        ("models.tiny.dtype", "bfloat16", "dtype: is 'float32', but its base 'tiny', which stands as step 0"),
+        ("models.tuned.source.lora.tokens", 1000, "tokens: 1000 do not fill one sequence of 1024"),
         ("models.tuned.layers", 3, "models.tuned.layers: is 3, but its base 'tiny' has 2"),
         ("models.tuned.revisions", ["main"], "revisions of a lora model follow from its training"),
         ("models.tuned.base", "tiny", "base: is source.lora.base; leave it out"),

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import compare_curation
 from strataprobe import cache, probes, tabular
-from strataprobe.curation import differences, margins, matching
+from strataprobe.curation import differences, margins
 from strataprobe.curation.margins import Margins, Place
 from strataprobe.errors import CacheError, StrataprobeError
 from strataprobe.fragility.controls import CONTROLS
@@ -184,8 +184,8 @@ def test_conditions_are_compared_at_matched_layers_and_snapshots():
         Place("b", "1", 40, 1): accuracies(8, 9),
         Place("b", "1", 60, 1): accuracies(10, 7),
     }
-    rows = rows_of(cells)
-    got = {how: one(rows, matched=how, condition_b="b", quantity="peak_accuracy") for how in matching.MATCHED}
+    rows, ways = rows_of(cells, within=0.06), ("none", "layers", "snapshots")
+    got = {how: one(rows, matched=how, condition_b="b", quantity="peak_accuracy") for how in ways}
     assert [(own["step_a"], own["step_b"], own["layers"]) for own in got.values()] == [
         (40, 60, 2), (40, 60, 1), (40, 20, 2),
     ]  # fmt: skip
@@ -197,7 +197,13 @@ def test_conditions_are_compared_at_matched_layers_and_snapshots():
     assert len(nothing) == 9
     for row in nothing:
         assert (row["layers"], row["value_a"], row["verdict"]) == (0, None, "")
-        assert row["note"] == "no layer at which accuracies differ by at most 0.02"
+        assert row["note"] == "no layer at which accuracies differ by at most 0.06"
+    # 0.70 and 0.75 are not the same accuracy where 0.02 is the most that may lie between.
+    apart = [row for row in rows_of(cells) if row["matched"] == "snapshots"]
+    assert len(apart) == 9
+    for row in apart:
+        assert (row["step_b"], row["layers"], row["value_a"], row["verdict"]) == (20, 0, None, "")
+        assert "differ by more than 0.02 at the nearest snapshot" in row["note"]
 
 
 def test_margins_of_other_items_or_without_a_base_are_refused():

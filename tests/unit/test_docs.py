@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 import measure_fragility
 import train_probes
-from strataprobe import cache, files, tables
+from strataprobe import cache, figures, files, tables
 from strataprobe.checkpoints import identify_directory
 from strataprobe.config import Study, StudyConfig
 from strataprobe.layout import Layout
@@ -236,6 +236,11 @@ def test_every_key_of_the_config_is_explained():
 
 def yaml_keys(text: str) -> set[str]:
     return set().union(*(keys_of(yaml.safe_load(block)) for block in fenced(text, "yaml")))
+
+
+def test_every_kind_of_figure_is_described():
+    page = (ROOT / "docs/outputs.md").read_text(encoding="utf-8")
+    assert [kind for kind in figures.KINDS if f"\n| `{kind}` | " not in page] == []
 
 
 def test_every_config_shown_in_the_docs_is_valid():

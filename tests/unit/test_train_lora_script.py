@@ -47,7 +47,7 @@ def run_of(base: Path, seed: int) -> dict:
     }  # fmt: skip
 
 
-def call(base: Path, out: Path, seeds: list[int]) -> None:
+def call(base: Path, out: Path, seeds: list[int], code: str = "") -> None:
     models = [run_of(base, seed)["model"] for seed in seeds]
     train_lora.main(
         str(base / "r.json"),
@@ -58,6 +58,7 @@ def call(base: Path, out: Path, seeds: list[int]) -> None:
         [out / model / "corpus.json" for model in models],
         runs=[run_of(base, seed) for seed in seeds],
         scratch=out / "scratch",
+        code=code,
     )
 
 
@@ -78,6 +79,34 @@ def test_runs_of_one_job_are_as_if_each_had_one_of_its_own(base, tmp_path):
     found = files.read_json(tmp_path / "both/tiny-lora-own-s1/step0004.json")
     assert found["base"]["directory"] == str(base / "weights")
     assert files.read_json(tmp_path / "both/tiny-lora-own-s1/corpus.json")["corpora"][0]["texts"] == 3
+
+
+def test_the_card_says_how_much_of_each_corpus_is_in_rows_and_how_it_was_read(
+    base, tmp_path, monkeypatch
+):
+    """Cut to 24 tokens, the second of two corpora is not trained on at all."""
+    run = run_of(base, 1)
+    run["corpora"] = [run["corpora"][0], {**run["corpora"][0], "name": "other"}]
+    run["source"] = {**run["source"], "tokens": 24}
+    monkeypatch.setattr("tests.unit.test_train_lora_script.run_of", lambda *_: run)
+    call(base, tmp_path, [1])
+    card = files.read_json(tmp_path / "tiny-lora-own-s1/corpus.json")
+    first, second = card["corpora"]
+    assert (first["tokens_used"], second["tokens_used"], card["tokens_used"]) == (24, 0, 24)
+    assert first["tokens"] == second["tokens"] > 24
+    assert (card["rows"], card["passes"]) == (3, 4 * 2 / 3)
+    assert card["provenance"]["settings"]["corpora"] == run["corpora"]
+
+
+def test_a_state_that_another_program_left_is_not_taken_up(base, tmp_path, monkeypatch):
+    """Adapters of two programs in one run would be the result of neither."""
+    taken = []
+    resume = training.Run.resume
+    monkeypatch.setattr(training.Run, "resume", lambda run: (resume(run), taken.append(run.step)))
+    monkeypatch.setattr(training.Run, "clear", lambda run: None)
+    for code in ("one", "other", "one"):
+        call(base, tmp_path, [1], code=code)
+    assert taken == [0, 0, 4]
 
 
 def test_a_job_that_is_stopped_while_it_writes_trains_no_step_again(base, tmp_path, monkeypatch):

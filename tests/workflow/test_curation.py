@@ -174,3 +174,13 @@ def test_a_corpus_shorter_than_a_sequence_ends_its_own_runs_alone(study, whole):
     assert study.run("curation", "--config", "gaps=draw").done == DRAWING, "figures of the others"
     found = {row["condition"] for row in rows(study, "curation")}
     assert found == {"base", *tuned.CONDITIONS}
+
+
+def test_with_gaps_an_experiment_of_which_nothing_is_there_is_an_empty_table(tmp_path):
+    """No model is run to say so, and no old table stays in its place."""
+    study = tuned.build(tmp_path / "study")
+    config = tuned.tuned_config() | {"gaps": "draw", "figures": {}}
+    (study / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    done = study.run("results/tables/curation_differences.csv").done
+    assert done == COMPARING | {tuned.job("join_curation", table="curation_differences")}
+    assert rows(study, "curation_differences") == []

@@ -14,13 +14,15 @@ from tests.workflow.test_release import REPO, fetched, weights
 from tests.workflow.trees import Tree
 
 MODEL = "tiny-lora-fables-s1"
+REVISIONS = ["step0", "step100", "step200"]
+BASE = "step0"
 
 
 def config() -> dict:
     config = tuned.tuned_config()
-    config["models"]["tiny"] |= {"source": {"hub": {"repo": REPO}}, "revisions": ["step0", "step100"]}
+    config["models"]["tiny"] |= {"source": {"hub": {"repo": REPO}}, "revisions": REVISIONS}
     lora = config["models"]["tuned"]["source"]["lora"]
-    lora |= {"revision": "step100", "conditions": {"fables": ["fables"]}, "seeds": [1]}
+    lora |= {"revision": BASE, "conditions": {"fables": ["fables"]}, "seeds": [1]}
     return config | {"figures": {}, "seeds": [42]}
 
 
@@ -35,17 +37,24 @@ def place(tmp_path) -> Place:
 
 
 def test_a_base_is_fetched_once_and_dropped_when_its_fine_tuned_copies_are_measured(place, tmp_path):
+    """With room for one revision and a half, which is enough only where the base's copies go first."""
     from tests.tiny_models import save_tiny_model
 
     made = save_tiny_model("llama", tmp_path / "made", seed=0, max_positions=64)
-    commits = add_trajectory(place.served, REPO, ["step0", "step100"], made)
+    commits = add_trajectory(place.served, REPO, REVISIONS, made)
+    with place.tree.changed_config() as config:
+        size = sum(path.stat().st_size for path in made.iterdir())
+        config["downloads"] = {"disk_gigabytes": 1.5 * size / 1e9}
     with HubServer(place.served) as server:
+        # Pinned before, so that any of them may be the first to be fetched.
+        pinned = [f"results/checkpoints/tiny/{revision}.json" for revision in REVISIONS]
+        place.run(server, *pinned)
         done = place.run(server, "released", "--resources", "downloads=1").jobs
-        assert fetched(server.requests, commits) == {"step0": 1, "step100": 1}
-    released = done.index(job("release_weights_tiny", revision="step100"))
+        assert fetched(server.requests, commits) == dict.fromkeys(REVISIONS, 1)
+    released = done.index(job("release_weights_tiny", revision=BASE))
     before = {job(f"train_lora_{MODEL}"), job(f"capture_{MODEL}_size")}
     assert before <= set(done[:released]), "dropped while a fine-tuned copy still needed it"
     assert weights(place) == []
     identity = json.loads(Path(place.tree / f"results/checkpoints/{MODEL}/step0010.json").read_text())
-    assert identity["base"]["commit"] == commits["step100"]
+    assert identity["base"]["commit"] == commits[BASE]
     assert identity["base"]["directory"] is None

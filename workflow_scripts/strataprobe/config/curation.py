@@ -79,9 +79,9 @@ class LoraTraining(Section):
 class Lora(Section):
     """Fine-tuned copies of one checkpoint: a model `{base}-lora-{condition}-s{seed}` for each of both.
 
-    `conditions` are lists of corpora by name. With `tokens`, every corpus is cut to so many, so that
-    conditions are matched in size; without, in steps alone. `together` trains and captures all of them in
-    one job, where a model is so small that starting a process takes longer than a run.
+    `conditions` are lists of corpora by name, which follow one another. With `tokens`, what they make is cut
+    to so many, so that conditions are matched in size; without, in steps alone. `together` trains and
+    captures all in one job, where a model is so small that starting a process takes longer than a run.
     """
 
     base: Slug
@@ -92,6 +92,13 @@ class Lora(Section):
     tokens: Count | None = None
     threads: Count = 1
     together: bool = False
+
+    @model_validator(mode="after")
+    def _fills_a_row(self) -> "Lora":
+        length = self.training.sequence_length
+        if self.tokens is not None and self.tokens < length:
+            raise ValueError(f"tokens: {self.tokens} do not fill one sequence of {length}")
+        return self
 
 
 class Curation(Section):

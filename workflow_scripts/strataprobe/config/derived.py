@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strataprobe.config.curation import Lora, saved_steps
+from strataprobe.config.curation import Lora, LoraTraining, saved_steps
 from strataprobe.config.sources import checkpoint_names
 
 
@@ -71,7 +71,8 @@ def raw_revisions(entry: Mapping[str, Any]) -> list[str]:
     """Names of their revisions; the published number of steps where it does not say."""
     training = entry.get("training")
     training = training if isinstance(training, Mapping) else {}
-    steps, every = training.get("steps", 1000), training.get("save_every", 100)
+    published = LoraTraining.model_fields
+    steps, every = (training.get(key, published[key].default) for key in ("steps", "save_every"))
     if not isinstance(steps, int) or not isinstance(every, int) or steps < 1 or every < 1:
         return []
     return checkpoint_names(saved_steps(steps, every))

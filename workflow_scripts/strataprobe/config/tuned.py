@@ -61,6 +61,9 @@ def _base_faults(
     if known and revision not in known:
         near = nearest(str(revision), known)
         yield f"{place}.source.lora.revision: {revision!r} is not a revision of {base!r}{near}"
+    ours, theirs = (own.get("dtype", "float32") for own in (entry, there))
+    if ours != theirs:
+        yield f"{place}.dtype: is {ours!r}, but its base {base!r}, which stands as step 0, has {theirs!r}"
     ours, theirs = entry.get("layers"), there.get("layers")
     if isinstance(ours, int) and isinstance(theirs, int) and ours != theirs:
         yield f"{place}.layers: is {ours}, but its base {base!r} has {theirs}"

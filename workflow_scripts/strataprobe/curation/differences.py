@@ -27,7 +27,10 @@ UNDERCUTTING = Quantity("undercutting")
 
 @dataclass(frozen=True)
 class Compared:
-    """Two conditions as they are compared: at which steps, and at which layers."""
+    """Two conditions as they are compared: at which steps, and at which layers.
+
+    `unmatched` says why they cannot be, where nothing is as accurate in both.
+    """
 
     a: str
     b: str
@@ -36,6 +39,7 @@ class Compared:
     step_b: int
     runs: tuple[str, ...]
     layers: np.ndarray
+    unmatched: str = ""
 
 
 @dataclass
@@ -131,7 +135,8 @@ def difference_rows(
     none of whose layers reaches the threshold has no critical noise). `matched`: `none`, both at their last
     step; `layers`, only those at which accuracies differ by at most `matched_within`, chosen once on the
     sample; `snapshots`, the second condition at the step whose mean accuracy is nearest to the first's at
-    its last (not against the base, which has none). Conditions without a run in common are not compared.
+    its last, if it is no farther off than that (not against the base, which has none). Conditions without a
+    run in common are not compared.
 
     Args:
         resampled: margins of the experiment.
@@ -146,8 +151,7 @@ def difference_rows(
     rows = []
     for a, b in pairs:
         for compared in _compared(resampled, a, b, matched_within):
-            note = f"no layer at which accuracies differ by at most {matched_within:g}"
-            found = _rows(resampled, compared) if len(compared.layers) else _without_layers(note)
+            found = _without(compared.unmatched) if compared.unmatched else _rows(resampled, compared)
             common = {**key, **_said(resampled, compared)}
             rows += [{name: {**common, **row}.get(name) for name in columns} for row in found]
     return rows
@@ -169,10 +173,15 @@ def _compared(resampled: Resampled, a: str, b: str, within: float) -> Iterator[C
     every = np.arange(len(own))
     chosen = matching.matched_layers(own, others[steps_b[-1]], within)
     yield Compared(a, b, "none", last_a, steps_b[-1], ordered, every)
-    yield Compared(a, b, "layers", last_a, steps_b[-1], ordered, chosen)
-    near = matching.nearest_step(float(own.mean()), {step: float(one.mean()) for step, one in others.items()})
+    lacking = "" if len(chosen) else f"no layer at which accuracies differ by at most {within:g}"
+    yield Compared(a, b, "layers", last_a, steps_b[-1], ordered, chosen, lacking)
+    means = {step: float(one.mean()) for step, one in others.items()}
+    near = matching.nearest_step(float(own.mean()), means)
     if near is not None:
-        yield Compared(a, b, "snapshots", last_a, near, ordered, every)
+        off = f"mean accuracies differ by more than {within:g} at the nearest snapshot, too"
+        there = matching.alike(float(own.mean()), means[near], within)
+        of_all = every if there else every[:0]
+        yield Compared(a, b, "snapshots", last_a, near, ordered, of_all, "" if there else off)
 
 
 def _rows(resampled: Resampled, compared: Compared) -> Iterator[Row]:
@@ -204,7 +213,7 @@ def _rows(resampled: Resampled, compared: Compared) -> Iterator[Row]:
     yield {**UNDERCUTTING._asdict(), "verdict": said, "note": why}
 
 
-def _without_layers(note: str) -> Iterator[Row]:
+def _without(note: str) -> Iterator[Row]:
     for quantity in (*QUANTITIES, UNDERCUTTING):
         yield {**quantity._asdict(), "verdict": "", "note": note}
 

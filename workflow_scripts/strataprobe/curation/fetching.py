@@ -68,7 +68,7 @@ def fetch_known(
         DatasetError, StrataprobeError: as the two.
     """
     with atomic(path) as place:
-        _download(address, place, progress)
+        fetch(address, place, progress=progress)
         check(place, sha256, address, field=field)
 
 

@@ -12,14 +12,13 @@ import numpy as np
 import torch
 
 from strataprobe.checkpoints import ADAPTER_CONFIG
+from strataprobe.config.curation import saved_steps
 from strataprobe.files import canonical_json
 from strataprobe.lm import LoadedLM
 from strataprobe.lm.adapters import check_targets, wrapping
 
 if TYPE_CHECKING:
     from peft import PeftModel
-
-SCHEDULES = ("cosine", "constant")
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Settings:
 
     def saved_steps(self) -> list[int]:
         """Steps after which an adapter is kept."""
-        return sorted({*range(self.save_every, self.steps + 1, self.save_every), self.steps})
+        return saved_steps(self.steps, self.save_every)
 
 
 def learning_rate(step: int, settings: Settings) -> float:

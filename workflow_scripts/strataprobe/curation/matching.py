@@ -10,7 +10,6 @@ import numpy as np
 
 Bounds = tuple[float | None, float | None]
 
-MATCHED = ("none", "layers", "snapshots")
 APART, NOT_APART = "apart", "not apart"
 SURVIVES, IN_PART, UNDERCUT, NO_SEPARATION = "survives", "in part", "undercut", "no separation"
 
@@ -28,8 +27,13 @@ def matched_layers(a: np.ndarray, b: np.ndarray, within: float) -> np.ndarray:
     return np.flatnonzero(np.abs(a - b) <= within + _ROUNDING)
 
 
+def alike(a: float, b: float, within: float) -> bool:
+    """Whether two accuracies count as matched."""
+    return abs(a - b) <= within + _ROUNDING
+
+
 def nearest_step(wanted: float, accuracy: Mapping[int, float]) -> int | None:
-    """The step whose mean accuracy is nearest to the wanted one; of several the latest.
+    """The step whose mean accuracy is nearest to the wanted one, however far off; of several the latest.
 
     Step 0 is not one of them, since nothing is trained there. None where there is no other.
     """

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from strataprobe.curation.books import read_book
 from strataprobe.curation.corpora import Corpus, read_corpus, read_declarative
 
@@ -28,18 +30,18 @@ def read(entry: Mapping[str, Any]) -> Corpus:
 
 
 def card(
-    corpora: Sequence[Corpus], tokens: Sequence[int], used: int, *, rows: int, steps: int, batch_size: int
+    corpora: Sequence[Corpus], ends: Sequence[int], tokens: Sequence[int], rows: np.ndarray, passes: float
 ) -> dict[str, Any]:
     """What was trained on, counted.
 
     Args:
-        tokens: of each corpus under the model's tokenizer, its BOS and EOS included.
-        used: tokens of all together that are in rows; what does not fill a last row is left out.
-        rows: sequences they were packed into.
-        steps, batch_size: of the run.
+        ends: where each corpus ends in the run of tokens that all of them make.
+        tokens: of each under the model's tokenizer, its BOS and EOS included.
+        rows: (rows, sequence_length) that the run was cut into; what is beyond them was not trained on.
+        passes: how often each row was seen.
 
     Returns:
-        `corpora` one by one, `tokens` of all, `tokens_used`, `rows`, and `passes`, how often each was seen.
+        `corpora` one by one, `tokens` of all, `tokens_used`, `rows`, and `passes`.
     """
     each = [
         {
@@ -48,13 +50,14 @@ def card(
             "texts": len(corpus.texts),
             "words": corpus.words,
             "tokens": count,
+            "tokens_used": min(count, max(0, rows.size - (end - count))),
         }
-        for corpus, count in zip(corpora, tokens, strict=True)
+        for corpus, end, count in zip(corpora, ends, tokens, strict=True)
     ]
     return {
         "corpora": each,
         "tokens": sum(tokens),
-        "tokens_used": used,
-        "rows": rows,
-        "passes": steps * batch_size / rows,
+        "tokens_used": rows.size,
+        "rows": len(rows),
+        "passes": passes,
     }

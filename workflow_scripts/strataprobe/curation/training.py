@@ -102,6 +102,7 @@ def train(
     scratch: Path,
     loss_csv: Path,
     threads: int = 1,
+    code: str = "",
     progress: Callable[..., Iterable[int]] | None = None,
     clear: bool = True,
 ) -> Callable[[], None]:
@@ -120,6 +121,7 @@ def train(
         scratch: folder for what is needed to go on.
         loss_csv: columns step, loss (nats a token), learning_rate, tokens (all seen until then).
         threads: of torch, which change the last bits on a CPU.
+        code: checksum of the program: a state that another one left is not taken up.
         progress: as `logs.progress`; None for silence.
         clear: remove what is in scratch when the run is done. A job that has more to write than this does it
             after that, by what is returned: killed in between, it still has the run.
@@ -132,7 +134,7 @@ def train(
             became NaN or infinite (names the step).
     """
     _check(lm, rows, settings)
-    key = _key(lm, rows, settings, seed=seed, threads=threads, base=base["weights_sha256"])
+    key = _key(lm, rows, settings, seed=seed, threads=threads, base=base["weights_sha256"], code=code)
     with (
         reproducible(threads, lm.device),
         with_adapter(lm, settings, seed=seed, base=base) as model,

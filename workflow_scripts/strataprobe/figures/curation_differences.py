@@ -196,8 +196,10 @@ def _verdicts(axes: Axes, forest: _Forest) -> None:
 def _verdict(row: pd.Series) -> str:
     """The verdict, and over how many layers or with which snapshot it is had."""
     said, count = str(row["verdict"]) or "no verdict", int(row["layers"])
+    if not count:
+        return f"no {row['matched'].removesuffix('s')} matched"
     if row["matched"] == "layers":
-        return f"{said}, {count} layer{'s' * (count != 1)}" if count else "no layer matched"
+        return f"{said}, {count} layer{'s' * (count != 1)}"
     if row["matched"] == "snapshots":
         return f"{said}, step {int(row['step_b'])}"
     return said

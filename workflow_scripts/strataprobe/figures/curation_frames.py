@@ -11,10 +11,7 @@ from strataprobe.errors import StrataprobeError, listing
 from strataprobe.figures import style
 from strataprobe.figures.frames import where
 from strataprobe.tabular import SEED_MEAN
-from strataprobe.tabular.curation_columns import BASE
-
-RUN_MEAN = SEED_MEAN
-"""The run that stands for the mean over runs is called as the seed that stands for the mean over seeds."""
+from strataprobe.tabular.curation_columns import BASE, RUN_MEAN
 
 BASE_LOOK: dict[str, Any] = {"color": style.GREY, "linestyle": "-.", "marker": "o"}
 # Colour alone is lost in grey print. The marker ^ is kept for censored layers.

@@ -92,11 +92,12 @@ class Run(Resumable):
             file.chmod(0o644)  # safetensors leaves the weights readable to their owner only
 
 
-def _key(settings: dict[str, Any], seed: int, resources: Path) -> str:
+def _key(settings: dict[str, Any], seed: int, resources: Path, code: str) -> str:
     """What a resumable state belongs to."""
     sources = {path.name: sha256_file(path) for path in sorted(resources.iterdir()) if path.is_file()}
     made_by = versions(("torch", "transformers", "tokenizers"))
-    return sha256_json({"settings": settings, "seed": seed, "sources": sources, "versions": made_by})[:16]
+    belongs = {"settings": settings, "seed": seed, "sources": sources, "versions": made_by, "code": code}
+    return sha256_json(belongs)[:16]
 
 
 def pretrain(
@@ -107,6 +108,7 @@ def pretrain(
     out_for: Callable[[int], Path],
     scratch: Path,
     loss_csv: Path,
+    code: str = "",
     progress: Callable[..., Iterable[int]] | None = None,
     clear: bool = True,
 ) -> Callable[[], None]:
@@ -123,6 +125,7 @@ def pretrain(
         out_for: the directory of a checkpoint step.
         scratch: folder for what is needed to go on.
         loss_csv: columns step, loss, learning_rate, tokens, heldout_loss (losses in nats a token).
+        code: checksum of the program: a state that another one left is not taken up.
         progress: as `logs.progress`; None for silence.
         clear: remove what is in scratch when the run is done. A job that has more to write than this does it
             after that, by what is returned: killed in between, it still has the run.
@@ -138,7 +141,7 @@ def pretrain(
     with reproducible(settings["threads"]):
         words, train_rows, heldout_rows = prepare(settings, resources)
         heldout = torch.from_numpy(heldout_rows.astype(np.int64))
-        run = Run(settings, seed, Path(scratch) / _key(settings, seed, resources))
+        run = Run(settings, seed, Path(scratch) / _key(settings, seed, resources, code))
         run.resume()
         if run.step == 0:
             _checkpoint(run, words, heldout)

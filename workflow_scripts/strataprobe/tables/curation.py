@@ -11,15 +11,13 @@ from typing import Any
 
 from strataprobe.errors import StrataprobeError, listing
 from strataprobe.tabular.columns import ALL, SEED_MEAN, Row
-from strataprobe.tabular.curation_columns import BASE
+from strataprobe.tabular.curation_columns import BASE, RUN_MEAN
 
 Experiment = Mapping[str, Any]
 Parts = Sequence[Sequence[Row]]
 
 ACCURACIES = ("peak_accuracy", "mean_accuracy")
 NOISE = "mean_critical_noise"
-RUN_MEAN = "mean"
-"""The run that stands for the mean over runs."""
 _GRIDS = ("grid_sampled", "grid_exact")
 _HOW = ("dataset", "conventions", "pooling")
 _NAMED = ("quantity", "control", "statistic", "means")

@@ -2,6 +2,8 @@
 
 BASE = "base"
 """The condition that stands for the checkpoint which every run of an experiment began with, as step 0."""
+RUN_MEAN = "mean"
+"""The run that stands for the mean over runs."""
 
 _INTERVAL = ("interval_low", "interval_high")
 _WHOSE = ("experiment", "condition", "run", "model", "revision", "step")
