@@ -81,9 +81,7 @@ def test_runs_of_one_job_are_as_if_each_had_one_of_its_own(base, tmp_path):
     assert files.read_json(tmp_path / "both/tiny-lora-own-s1/corpus.json")["corpora"][0]["texts"] == 3
 
 
-def test_the_card_says_how_much_of_each_corpus_is_in_rows_and_how_it_was_read(
-    base, tmp_path, monkeypatch
-):
+def test_the_card_says_how_much_of_each_corpus_is_in_rows_and_how_it_was_read(base, tmp_path, monkeypatch):
     """Cut to 24 tokens, the second of two corpora is not trained on at all."""
     run = run_of(base, 1)
     run["corpora"] = [run["corpora"][0], {**run["corpora"][0], "name": "other"}]
