@@ -100,6 +100,7 @@ def test_the_shipped_studies_trace_the_moral_pairs(name):
     found = Study.load(raw, base=ROOT)
     assert {dataset for _, dataset in found.measured("tracing")} == {"moral"}
     traced = {model for model, _ in found.measured("tracing")}
-    assert traced == {model for model, dataset in found.measured("probes") if dataset == "moral"}
+    probed = {model for model, dataset in found.measured("probes") if dataset == "moral"}
+    assert traced == {model for model in probed if found.models[model].kind != "lora"}
     asked = found.settings("tracing")["questions"]["moral"]
     assert asked == {"text": " Is this morally acceptable?", "expected": " No", "other": " Yes"}

@@ -33,7 +33,7 @@ def whole(shared) -> Tree:
         after = {path.name: path.read_bytes() for path in (tree / "weights/tiny/step0100").iterdir()}
         assert after == before, "fine-tuning wrote to its base"
 
-    return Tree(built_once(shared / "tuned" / "study", build))
+    return Tree(built_once(shared / "fine_tuned" / "study", build))
 
 
 @pytest.fixture
