@@ -8,35 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
 
+from strataprobe.figures import heatmaps, style
 from strataprobe.figures import level_looks as looks
-from strataprobe.figures import style
 from strataprobe.figures.curation_frames import Experiment
 from strataprobe.figures.frames import layer_count, spread_out, where
 from strataprobe.figures.level_names import refuse_unknown
 from strataprobe.tabular.curation_columns import BASE
 
 Cells = tuple[np.ndarray, np.ndarray]
-_NO_DATA, _BELOW, _UNDEFINED = "no data", "below the threshold without noise", "no value (undefined)"
 _SOME = "some runs or seeds have no value"
-# As the heatmaps over pre-training have them.
-_CELLS: dict[str, dict[str, object]] = {
-    _NO_DATA: {"facecolor": "white", "edgecolor": style.GREY, "hatch": "xxxx"},
-    _BELOW: {"facecolor": "#d9d9d9", "edgecolor": "#8a8a8a", "hatch": "////"},
-    _UNDEFINED: {"facecolor": "white", "edgecolor": style.GREY, "hatch": "...."},
-}
-_DOT = {
-    "marker": "o",
-    "linestyle": "none",
-    "markersize": 2.6,
-    "color": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-}
 _UNITS = {"raw": "σ* (activation units)", "within_class": "σ* (within-class units)"}
 _RMS = "σ* (units of the RMS)"
 
@@ -77,7 +59,7 @@ def draw(
         every = {name: _cells(_with_base(rows, name), steps, count) for name in shown}
         panels = [figure.add_subplot(grid[place, column]) for place in range(len(shown))]
         used |= _column(panels, every, control, steps, left=column == 0)
-    _legend(figure.add_subplot(grid[len(shown), :]), used)
+    heatmaps.legend(figure.add_subplot(grid[len(shown), :]), used, _SOME)
     looks.note(figure, _small_print(study, layers, steps))
     return figure
 
@@ -108,10 +90,12 @@ def _column(
     panels: Sequence[Axes], every: dict[str, Cells], control: str, steps: Sequence[int], *, left: bool
 ) -> set[str]:
     """One control of every condition on one scale of colours; returns which kinds of special cells it has."""
-    norm = _log_norm(np.concatenate([cells for cells, _ in every.values()], axis=None))
+    norm = heatmaps.log_norm(np.concatenate([cells for cells, _ in every.values()], axis=None))
     used: set[str] = set()
     for axes, (name, (cells, states)) in zip(panels, every.items(), strict=True):
-        used |= _panel(axes, cells, states, norm)
+        heatmaps.draw_cells(axes, cells, norm)
+        axes.grid(visible=False)
+        used |= heatmaps.mark_special(axes, cells, states, _SOME)
         axes.set_title(looks.wrapped(f"{name}, {style.CONTROL_NAME[control].partition(' (')[0]}", 34))
         _label(axes, steps, len(cells), bottom=axes is panels[-1], left=left)
     bar = panels[0].figure.colorbar(
@@ -120,28 +104,6 @@ def _column(
     bar.set_label(_UNITS.get(control, _RMS))
     style.log_colour_bar(bar, norm.vmin, norm.vmax)
     return used
-
-
-def _panel(axes: Axes, cells: np.ndarray, states: np.ndarray, norm: LogNorm) -> set[str]:
-    """One heatmap; returns which kinds of special cells it has."""
-    layers, count = cells.shape
-    edges = np.arange(count + 1) - 0.5, np.arange(layers + 1) - 0.5
-    axes.pcolormesh(*edges, np.ma.masked_invalid(cells), norm=norm, cmap="cividis", edgecolors="none")
-    axes.grid(visible=False)
-    empty = np.isnan(cells)
-    kinds = {
-        _NO_DATA: empty & (states == ""),
-        _BELOW: empty & np.isin(states, ["below_threshold", "mixed"]),
-        _UNDEFINED: empty & np.isin(states, ["undefined", "censored", "value"]),
-    }
-    for kind, chosen in kinds.items():
-        boxes = [Rectangle((column - 0.5, layer - 0.5), 1, 1) for layer, column in np.argwhere(chosen)]
-        if boxes:
-            axes.add_collection(PatchCollection(boxes, linewidth=0, label=kind, **_CELLS[kind]))
-    some = np.argwhere(~empty & (states == "mixed"))
-    if len(some):
-        axes.plot(some[:, 1], some[:, 0], label=_SOME, **_DOT)
-    return {kind for kind, chosen in kinds.items() if chosen.any()} | ({_SOME} if len(some) else set())
 
 
 def _label(axes: Axes, steps: Sequence[int], layers: int, *, bottom: bool, left: bool) -> None:
@@ -153,23 +115,6 @@ def _label(axes: Axes, steps: Sequence[int], layers: int, *, bottom: bool, left:
         axes.set_xlabel("fine-tuning step")
     if left:
         axes.set_ylabel("layer (block)")
-
-
-def _log_norm(values: np.ndarray) -> LogNorm:
-    finite = values[np.isfinite(values) & (values > 0)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.1, 10.0)
-    return LogNorm(low, high) if high > 1.05 * low else LogNorm(low / 1.5, high * 1.5)
-
-
-def _legend(axes: Axes, used: set[str]) -> None:
-    axes.set_axis_off()
-    handles: list[object] = [
-        Patch(linewidth=0, label=kind, **look) for kind, look in _CELLS.items() if kind in used
-    ]
-    if _SOME in used:
-        handles.append(style.line_handle(label=_SOME, **_DOT))
-    if handles:
-        axes.legend(handles=handles, loc="center", ncols=2, handleheight=1.2)
 
 
 def _small_print(study: Experiment, layers: pd.DataFrame, steps: Sequence[int]) -> list[str]:

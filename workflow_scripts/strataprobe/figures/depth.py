@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
 
-from strataprobe.figures import marks, style
+from strataprobe.figures import heatmaps, marks, style
 from strataprobe.figures.frames import (
     Checkpoints,
     Expected,
@@ -24,11 +22,7 @@ from strataprobe.figures.frames import (
     where,
 )
 
-_CELLS: dict[str, dict[str, object]] = {
-    "no data": {"facecolor": "white", "edgecolor": style.GREY, "hatch": "xxxx"},
-    "below the threshold without noise": {"facecolor": "#d9d9d9", "edgecolor": "#8a8a8a", "hatch": "////"},
-    "no value (undefined)": {"facecolor": "white", "edgecolor": style.GREY, "hatch": "...."},
-}
+_SOME = "some seeds have no value"
 
 
 @style.styled
@@ -74,14 +68,14 @@ def draw(
         (panels[2], controlled, "σ* (units of the RMS)", f"c  critical noise, {style.CONTROL_NAME[scaled]}"),
     ):
         cells = _cells(rows, "critical_noise", checkpoints, layers)
-        used |= _panel(axes, cells, _log_norm(cells), unit, name, _states(rows, checkpoints, layers))
+        used |= _panel(axes, cells, heatmaps.log_norm(cells), unit, name, _states(rows, checkpoints, layers))
         style.layer_labels(axes, layers)
     style.layer_labels(panels[0], layers)
     twins = marks.twin_groups(checkpoints, probing, fragility)
     for axes in panels:
         marks.mark_twins(axes, range(len(checkpoints.steps)), twins)
     _label_steps(panels[2], checkpoints.steps)
-    _legend(figure.add_subplot(grid[3]), used)
+    heatmaps.legend(figure.add_subplot(grid[3]), used, _SOME)
     gaps = checkpoints.gap_lines({"accuracy": probing, "critical noise": fragility}, seeds)
     gaps += marks.twin_lines(checkpoints, twins)
     style.note(figure, [*style.about(study, "; mean over the seeds that have a value"), *gaps])
@@ -121,9 +115,7 @@ def _panel(
     states: np.ndarray | None = None,
 ) -> set[str]:
     """One heatmap with its colour bar; returns which kinds of special cells it has."""
-    layers, count = cells.shape
-    edges = np.arange(count + 1) - 0.5, np.arange(layers + 1) - 0.5
-    mesh = axes.pcolormesh(*edges, np.ma.masked_invalid(cells), norm=norm, cmap="cividis", edgecolors="none")
+    mesh = heatmaps.draw_cells(axes, cells, norm)
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.015, aspect=16)
     bar.set_label(unit)
     if isinstance(norm, LogNorm):
@@ -131,63 +123,11 @@ def _panel(
     axes.grid(visible=False)
     axes.set_ylabel("layer (block)")
     axes.set_title(name)
-    empty = np.isnan(cells)
     states = np.full(cells.shape, "", dtype=object) if states is None else states
-    kinds = {
-        "no data": empty & (states == ""),
-        "below the threshold without noise": empty & np.isin(states, ["below_threshold", "mixed"]),
-        "no value (undefined)": empty & np.isin(states, ["undefined", "censored", "value"]),
-    }
-    used = {kind for kind, chosen in kinds.items() if _hatch(axes, chosen, kind)}
-    if _dots(axes, ~empty & (states == "mixed")):
-        used.add("some seeds have no value")
-    return used
-
-
-def _hatch(axes: Axes, chosen: np.ndarray, kind: str) -> bool:
-    boxes = [Rectangle((column - 0.5, layer - 0.5), 1, 1) for layer, column in np.argwhere(chosen)]
-    if boxes:
-        axes.add_collection(PatchCollection(boxes, linewidth=0, label=kind, **_CELLS[kind]))
-    return bool(boxes)
-
-
-def _dots(axes: Axes, chosen: np.ndarray) -> bool:
-    places = np.argwhere(chosen)
-    if len(places):
-        axes.plot(places[:, 1], places[:, 0], label="some seeds have no value", **_DOT)
-    return bool(len(places))
-
-
-_DOT = {
-    "marker": "o",
-    "linestyle": "none",
-    "markersize": 2.6,
-    "color": "white",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.5,
-}
-
-
-def _log_norm(cells: np.ndarray) -> Normalize:
-    finite = cells[np.isfinite(cells) & (cells > 0)]
-    if not len(finite):
-        return LogNorm(0.1, 10)
-    low, high = float(finite.min()), float(finite.max())
-    return LogNorm(low, high) if high > 1.05 * low else LogNorm(low / 1.5, high * 1.5)
+    return heatmaps.mark_special(axes, cells, states, _SOME)
 
 
 def _label_steps(axes: Axes, steps: Sequence[int]) -> None:
     chosen = spread_out(len(steps), 10)
     axes.set_xticks(chosen, [style.step_label(steps[index]) for index in chosen])
     axes.set_xlabel("training step (one column a checkpoint)")
-
-
-def _legend(axes: Axes, used: set[str]) -> None:
-    axes.set_axis_off()
-    handles: list[object] = [
-        Patch(linewidth=0, label=kind, **look) for kind, look in _CELLS.items() if kind in used
-    ]
-    if "some seeds have no value" in used:
-        handles.append(style.line_handle(label="some seeds have no value", **_DOT))
-    if handles:
-        axes.legend(handles=handles, loc="center", ncols=2, handleheight=1.2)
