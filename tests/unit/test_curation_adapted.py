@@ -10,10 +10,11 @@ from safetensors.torch import load_file, save_file
 
 from strataprobe import lm
 from strataprobe.checkpoints import identify_adapted, identify_directory, open_tokenizer, opened
+from strataprobe.checkpoints import weights as checked
 from strataprobe.curation.lora import Settings
 from strataprobe.curation.training import train
 from strataprobe.errors import CheckpointError, ModelError
-from strataprobe.files import write_json
+from strataprobe.files import sha256_file, write_json
 from strataprobe.lm.adapters import merged
 from strataprobe.provenance import made_from
 from tests.tiny_models import save_tiny_model
@@ -118,6 +119,22 @@ def test_a_derived_checkpoint_is_opened_by_base_and_adapter_and_neither_may_have
     write_json(tmp_path / "one.json", one | {"base": {**one["base"], "files": files}})
     with pytest.raises(CheckpointError, match=r"tiny main: .*\n?.*model\.safetensors: sha256 is"):
         list(opened([str(tmp_path / "one.json")], weights))
+
+
+@pytest.mark.parametrize("derived", ["llama"], indirect=True)
+def test_a_base_in_common_is_compared_once_and_every_adapter(derived, tmp_path, monkeypatch):
+    """A base of gigabytes, read through again for each of ten adapters, would cost more than its states."""
+    place, before, folder = derived
+    read = []
+    monkeypatch.setattr(checked, "sha256_file", lambda path: (read.append(path), sha256_file(path))[1])
+    names = ("step0003", "step0006")
+    for name in names:
+        write_json(tmp_path / f"{name}.json", identify_adapted(before, None, folder / name, **ENTRIES))
+    adapters = [str(folder / name / "adapter_model.safetensors") for name in names]
+    found = list(opened([str(tmp_path / f"{name}.json") for name in names], adapters))
+    assert [(whole, adapter) for _, whole, adapter in found] == [(place, folder / name) for name in names]
+    assert read.count(place / "model.safetensors") == 1
+    assert [path for path in read if path.name == "adapter_model.safetensors"] == [*map(Path, adapters)]
 
 
 def test_an_adapter_that_is_not_there_is_named(tmp_path):

@@ -59,6 +59,8 @@ def opened(
 ) -> Iterator[tuple[dict[str, Any], Path, Path | None]]:
     """Each checkpoint's identity and what to load it from, opened when it is its turn.
 
+    A base that several of them have in common is compared with its identity once.
+
     Args:
         identities: their files.
         weights: files of weights or adapters that the study made, one a checkpoint; none for `hub` and
@@ -71,9 +73,16 @@ def opened(
     Raises:
         CheckpointError: see `open_weights`.
     """
+    base: dict[str, Any] | None = None
+    whole = Path()
     for identity, directory in _each(identities, weights):
-        whole = open_weights(identity, directory, disk_gigabytes=disk_gigabytes)
-        yield identity, whole, directory if identity["source"] == ADAPTED else None
+        adapted = identity["source"] == ADAPTED
+        if adapted and identity["base"] == base:
+            _open_adapter(identity, directory)
+        else:
+            whole = open_weights(identity, directory, disk_gigabytes=disk_gigabytes)
+        base = identity["base"] if adapted else None
+        yield identity, whole, directory if adapted else None
 
 
 def opened_tokenizers(
