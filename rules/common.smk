@@ -245,7 +245,10 @@ def measured(measure):
 
 
 def parts(wildcards):
-    return [LAYOUT.table_part(wildcards.table, *pair) for pair in measured(TABLES_OF[wildcards.table])]
+    """Of each (model, dataset) that has the table's measure, or of each experiment and dataset."""
+    compared = wildcards.table in CURATION_TABLES
+    pairs = COMPARED if compared else measured(TABLES_OF[wildcards.table])
+    return [LAYOUT.table_part(wildcards.table, *pair) for pair in pairs]
 
 
 def part(table):

@@ -119,6 +119,7 @@ def compared_on(experiment):
 
 
 COMPARED = [(name, dataset) for name, entry in EXPERIMENTS.items() for dataset in compared_on(entry)]
+CURATION_TABLES = ["curation", "curation_layers", "curation_differences"] if COMPARED else []
 
 
 def runs_there(name, dataset):
@@ -131,15 +132,16 @@ def runs_there(name, dataset):
 
 def run_files(run, dataset):
     """Everything that the tables read of a run by itself."""
-    at = [(run.model, saved.name) for saved in MODELS[run.model].revisions]
     seeds = STUDY.seeds(MODELS[run.model], dataset)
-    measured_files = [
-        place(model, revision, dataset, seed)
-        for place in (probe_weights, states_of, fragility_summary)
-        for model, revision in at
-        for seed in seeds
-    ]
-    return [LAYOUT.loss_curve(run.model), LAYOUT.corpus_card(run.model), *measured_files]
+    places = (probe_weights, states_of, fragility_summary)
+    results = [path for place in places for path in by_seed(place, [run], dataset, seeds)]
+    return [LAYOUT.loss_curve(run.model), LAYOUT.corpus_card(run.model), *results]
+
+
+def by_seed(place, runs, dataset, seeds):
+    """Files of every revision of these runs, one a seed: `place` gives each."""
+    at = [(run.model, saved.name) for run in runs for saved in MODELS[run.model].revisions]
+    return [place(model, revision, dataset, seed) for model, revision in at for seed in seeds]
 
 
 def experiment_settings(name, dataset):
@@ -169,24 +171,20 @@ def run_parts(table, name, dataset):
     return [LAYOUT.table_part(table, model, dataset) for model in models]
 
 
-def compared_files(place, name, dataset, seeds):
-    """Files by seed at the base, then at every revision of every run: `place` gives one of them.
+def compared_files(name, dataset):
+    """Probes and caches by seed at the base, then at every revision of every run.
 
     None where a run with gaps has nothing to compare: no run is whole, or the base is not.
     """
-    entry = EXPERIMENTS[name]
-    of_base = [
-        file(entry.base, entry.revision, dataset, seed)
-        for file in (probe_weights, states_of)
-        for seed in seeds
-    ]
-    if not runs_there(name, dataset) or len(available(of_base)) < len(of_base):
-        return []
-    at = [(entry.base, entry.revision)]
-    at += [
-        (run.model, saved.name) for run in runs_there(name, dataset) for saved in MODELS[run.model].revisions
-    ]
-    return [place(model, revision, dataset, seed) for model, revision in at for seed in seeds]
+    entry, runs, seeds = EXPERIMENTS[name], runs_there(name, dataset), compared_seeds(name, dataset)
+    places = {"probes": probe_weights, "caches": states_of}
+    base = {
+        key: [place(entry.base, entry.revision, dataset, seed) for seed in seeds]
+        for key, place in places.items()
+    }
+    if not runs or any(len(available(paths)) < len(paths) for paths in base.values()):
+        return {key: [] for key in places}
+    return {key: base[key] + by_seed(place, runs, dataset, seeds) for key, place in places.items()}
 
 
 def probe_weights(model, revision, dataset, seed):
@@ -220,7 +218,7 @@ def comparison_settings(name, dataset):
 
 
 for name, dataset in COMPARED:
-    seeds = compared_seeds(name, dataset)
+    runs = runs_there(name, dataset)
 
     rule:
         name:
@@ -229,8 +227,8 @@ for name, dataset in COMPARED:
             trajectory=run_parts("trajectory", name, dataset),
             probing=run_parts("probing", name, dataset),
             fragility=run_parts("fragility", name, dataset),
-            losses=[LAYOUT.loss_curve(run.model) for run in runs_there(name, dataset)],
-            corpora=[LAYOUT.corpus_card(run.model) for run in runs_there(name, dataset)],
+            losses=[LAYOUT.loss_curve(run.model) for run in runs],
+            corpora=[LAYOUT.corpus_card(run.model) for run in runs],
         output:
             curation=LAYOUT.table_part("curation", name, dataset),
             layers=LAYOUT.table_part("curation_layers", name, dataset),
@@ -256,8 +254,7 @@ for name, dataset in COMPARED:
         name:
             f"compare_curation_{name}_{dataset}"
         input:
-            probes=compared_files(probe_weights, name, dataset, seeds),
-            caches=compared_files(states_of, name, dataset, seeds),
+            **compared_files(name, dataset),
         output:
             table=LAYOUT.table_part("curation_differences", name, dataset),
         log:
@@ -279,33 +276,4 @@ for name, dataset in COMPARED:
             "../workflow_scripts/compare_curation.py"
 
 
-if COMPARED:
-    CURATION_TABLES = ["curation", "curation_layers", "curation_differences"]
-
-    rule:
-        name:
-            "join_curation"
-        input:
-            parts=[LAYOUT.table_part("{table}", *pair) for pair in COMPARED],
-        output:
-            table=LAYOUT.table("{table}"),
-        log:
-            LAYOUT.log("join_curation", "{table}"),
-        benchmark:
-            LAYOUT.benchmark("join_curation", "{table}")
-        wildcard_constraints:
-            table="|".join(CURATION_TABLES),
-        conda:
-            "../envs/analysis.yaml"
-        threads: 1
-        resources:
-            mem_mb=table_memory,
-            runtime=table_minutes,
-        params:
-            code=modules("join_table"),
-        message:
-            "Joining the parts of table {wildcards.table}"
-        script:
-            "../workflow_scripts/join_table.py"
-
-    COLLECTIONS["curation"].append([LAYOUT.table(table) for table in CURATION_TABLES])
+COLLECTIONS["curation"].append([LAYOUT.table(table) for table in CURATION_TABLES])

@@ -374,7 +374,7 @@ rule join_table:
     benchmark:
         LAYOUT.benchmark("join_table", "{table}")
     wildcard_constraints:
-        table="|".join(TABLES_OF),
+        table="|".join([*TABLES_OF, *CURATION_TABLES]),
     conda:
         "../envs/analysis.yaml"
     threads: 1

@@ -112,7 +112,7 @@ def test_runs_that_are_trained_together_are_one_job_and_one_capture(study):
 def test_how_conditions_are_compared_trains_nothing(study):
     with study.changed_config() as config:
         config["curation"]["bootstrap"] = 60
-    differences = {tuned.job("join_curation", table="curation_differences")}
+    differences = {tuned.job("join_table", table="curation_differences")}
     assert study.plan("curation") == COMPARING | differences | {tuned.job("draw_curation_differences")}
 
 
@@ -182,5 +182,5 @@ def test_with_gaps_an_experiment_of_which_nothing_is_there_is_an_empty_table(tmp
     config = tuned.tuned_config() | {"gaps": "draw", "figures": {}}
     (study / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     done = study.run("results/tables/curation_differences.csv").done
-    assert done == COMPARING | {tuned.job("join_curation", table="curation_differences")}
+    assert done == COMPARING | {tuned.job("join_table", table="curation_differences")}
     assert rows(study, "curation_differences") == []

@@ -91,6 +91,6 @@ def measuring(models=MODELS) -> set[str]:
 
 COMPARING = {job("compare_curation_tuned_size")}
 TABULATING = {job("tabulate_curation_tuned_size")}
-JOINING = {job("join_curation", table=table) for table in TABLES}
+JOINING = {job("join_table", table=table) for table in TABLES}
 DRAWING = {job(f"draw_{kind}") for kind in FIGURES}
 PAPER = {job("tabulate_curation_paper")}
