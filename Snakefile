@@ -65,6 +65,10 @@ if not RESOLVING:
 refuse_unknown_targets()
 
 
+onstart:
+    scheduling.only_when_a_job_ends(workflow)
+
+
 onsuccess:
     print_time_per_rule()
 

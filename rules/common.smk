@@ -13,7 +13,7 @@ from snakemake.cli import get_argument_parser
 
 from strataprobe.config import ELSEWHERE, KIND_OF, MEASURE_OF, Study
 from strataprobe.errors import StrataprobeError
-from strataprobe.workflow import designs, downloads, imports, targets, timing
+from strataprobe.workflow import designs, downloads, imports, scheduling, targets, timing
 
 STARTED = time.time()
 FAILURE_ADVICE = (
@@ -238,6 +238,11 @@ def caches(model, measure=None):
 def identities(model, measure=None):
     """Identities of the checkpoints behind `caches`."""
     return [LAYOUT.identity(model, revision) for revision in revisions_of(model, measure)[0]]
+
+
+def measuring(measure):
+    """Models that are run here of which the study asks for a measure."""
+    return [name for name, entry in RUNNABLE.items() if measure in entry.measures]
 
 
 def measured(measure):

@@ -1,20 +1,23 @@
 """Probes and fragility curves: all layers of one (model, revision, dataset, seed) in one job.
 
-Of a model made here all revisions in one: a probe takes less time than starting a process does.
+Of a model made here all revisions in one, and of a small experiment all runs: a probe takes less time than
+starting a process does.
 """
 
 
-def layer_files(kind, model):
+def layer_files(kind, models):
     return [
         LAYOUT.layer(kind, model, revision, "{dataset}", "{seed}", layer)
+        for model in models
         for revision in revisions_of(model)[0]
         for layer in range(MODELS[model].layers)
     ]
 
 
-def measure_files(kind, model, name):
+def measure_files(kind, models, name):
     return [
         LAYOUT.measure(kind, model, revision, "{dataset}", "{seed}", name)
+        for model in models
         for revision in revisions_of(model)[0]
     ]
 
@@ -32,24 +35,24 @@ def probe_minutes(wildcards, attempt):
     return 10 * attempt
 
 
-for model in RUNNABLE:
-    place = revisions_of(model)[1]
+for unit, models in job_units().items():
+    place = revisions_of(models[0])[1]
     at = at_revision(place)
 
     rule:
         name:
-            f"train_probes_{model}"
+            f"train_probes_{unit}"
         input:
-            activations=caches(model),
-            identities=identities(model),
+            activations=[path for model in models for path in caches(model)],
+            identities=[path for model in models for path in identities(model)],
         output:
-            layers=layer_files("probes", model),
-            weights=measure_files("probes", model, "weights.h5"),
-            summaries=measure_files("probes", model, "summary.json"),
+            layers=layer_files("probes", models),
+            weights=measure_files("probes", models, "weights.h5"),
+            summaries=measure_files("probes", models, "summary.json"),
         log:
-            LAYOUT.log(f"train_probes_{model}", *place, "{dataset}", "seed{seed}"),
+            LAYOUT.log(f"train_probes_{unit}", *place, "{dataset}", "seed{seed}"),
         benchmark:
-            LAYOUT.benchmark(f"train_probes_{model}", *place, "{dataset}", "seed{seed}")
+            LAYOUT.benchmark(f"train_probes_{unit}", *place, "{dataset}", "seed{seed}")
         group:
             together(place)
         conda:
@@ -62,24 +65,24 @@ for model in RUNNABLE:
             code=modules("train_probes"),
             probe=settings("probe"),
         message:
-            f"Probes of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
+            f"Probes of {unit} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/train_probes.py"
 
     rule:
         name:
-            f"measure_fragility_{model}"
+            f"measure_fragility_{unit}"
         input:
-            activations=caches(model),
-            identities=identities(model),
-            weights=measure_files("probes", model, "weights.h5"),
+            activations=[path for model in models for path in caches(model)],
+            identities=[path for model in models for path in identities(model)],
+            weights=measure_files("probes", models, "weights.h5"),
         output:
-            layers=layer_files("fragility", model),
-            summaries=measure_files("fragility", model, "summary.json"),
+            layers=layer_files("fragility", models),
+            summaries=measure_files("fragility", models, "summary.json"),
         log:
-            LAYOUT.log(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}"),
+            LAYOUT.log(f"measure_fragility_{unit}", *place, "{dataset}", "seed{seed}"),
         benchmark:
-            LAYOUT.benchmark(f"measure_fragility_{model}", *place, "{dataset}", "seed{seed}")
+            LAYOUT.benchmark(f"measure_fragility_{unit}", *place, "{dataset}", "seed{seed}")
         group:
             together(place)
         conda:
@@ -92,6 +95,6 @@ for model in RUNNABLE:
             code=modules("measure_fragility"),
             fragility=settings("fragility"),
         message:
-            f"Fragility of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
+            f"Fragility of {unit} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/measure_fragility.py"

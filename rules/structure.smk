@@ -22,7 +22,7 @@ def structure_minutes(wildcards, attempt):
     return 60 * attempt
 
 
-for model in RUNNABLE:
+for model in measuring("transfer"):
     revisions, place = revisions_of(model)
     at = at_revision(place)
 
@@ -55,6 +55,11 @@ for model in RUNNABLE:
         script:
             "../workflow_scripts/measure_transfer.py"
 
+
+for model in measuring("foundations"):
+    revisions, place = revisions_of(model)
+    at = at_revision(place)
+
     rule:
         name:
             f"measure_foundations_{model}"
@@ -83,6 +88,11 @@ for model in RUNNABLE:
             f"Groups by themselves of {model} for {{wildcards.dataset}}, seed {{wildcards.seed}}{at}"
         script:
             "../workflow_scripts/measure_foundations.py"
+
+
+for model in measuring("controls"):
+    revisions, place = revisions_of(model)
+    at = at_revision(place)
 
     rule:
         name:

@@ -1,5 +1,6 @@
 """What the rules need to know: which files a script runs, where time went, what a mistyped target meant."""
 
+import ast
 import os
 import re
 import subprocess
@@ -107,6 +108,44 @@ def test_imports_inside_functions_and_of_names_and_packages_count(tmp_path):
     script.write_text("from strataprobe import plain\nfrom strataprobe.room import f\nimport os")
     found = [str(path.relative_to(tmp_path)) for path in imports.script_files(script)]
     assert found == ["script.py", *sorted(f"strataprobe/{name}" for name in sources if name != "unused.py")]
+
+
+def parsed_whole(path):
+    """Names of the library that a file imports, by walking through all of its tree."""
+    nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    named = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    within = [f"{node.module}.{alias.name}" for node in named for alias in node.names]
+    found = {*plain, *(node.module for node in named), *within}
+    return {name for name in found if name.split(".")[0] == "strataprobe"}
+
+
+def test_reading_only_import_statements_finds_what_parsing_whole_files_does():
+    files = [path for place in (SCRIPTS, Path(__file__).parents[1]) for path in place.rglob("*.py")]
+    assert len(files) > 300
+    assert {path: set(imports._imported(path)) for path in files} == {
+        path: parsed_whole(path) for path in files
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from strataprobe import (  # as (b) says\n    plain,\n)\n",
+        "from strataprobe import \\\n    plain\n",
+        '"""What comes\nfrom strataprobe import of old\n"""\nfrom strataprobe import plain\n',
+        "import os, strataprobe.plain\n",
+        "import json; import strataprobe.plain\n",
+        "try:\n\tfrom strataprobe import(plain)\nfinally:\n\tpass\n",
+    ],
+)
+def test_import_statements_of_every_form_are_read(tmp_path, source):
+    (tmp_path / "strataprobe").mkdir()
+    (tmp_path / "strataprobe" / "plain.py").write_text("")
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    compile(source, "script", "exec")
+    assert imports.script_files(script)[1:] == [tmp_path / "strataprobe" / "plain.py"]
 
 
 def benchmark(path, *seconds):
