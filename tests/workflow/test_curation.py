@@ -99,14 +99,23 @@ def test_another_condition_trains_only_itself(study):
     assert study.plan("curation") == expected
 
 
-def test_runs_that_are_trained_together_are_one_job_and_one_capture(study):
+def test_runs_that_are_trained_together_are_one_job_of_each_kind_with_the_same_results(study, whole):
     """What one run depends on stays the same, so that only the jobs are others; all of it is made anew."""
     with study.changed_config() as config:
         config["models"]["tuned"]["source"]["lora"]["together"] = True
-    study.remove("results/checkpoints/tiny-lora-*")
-    on_weights = {name for name in study.plan("curation") if name.startswith(("train_lora", "capture_tiny-"))}
-    assert on_weights == {tuned.job("train_lora_tuned")}
-    assert tuned.job("capture_tuned_size") in study.plan("curation")
+    own = ("checkpoints/tiny-lora-*", "activations/tiny-lora-*", "probes/tiny-lora-*", "fragility/tiny-lora-*")
+    study.remove(*(f"results/{place}" for place in own))
+    done = study.run("curation").done
+    kinds = ("train_lora", "capture", "train_probes", "measure_fragility")
+    assert {name for name in done if name.startswith(kinds)} == {
+        tuned.job("train_lora_tuned"),
+        tuned.job("capture_tuned_size"),
+        tuned.job("train_probes_tuned", dataset="size", seed=42),
+        tuned.job("measure_fragility_tuned", dataset="size", seed=42),
+    }
+    everything = [f"{place}/**/*" for place in own]
+    assert differing(study.results(*everything), whole.results(*everything)) == []
+    assert study.plan("curation") == set()
 
 
 def test_how_conditions_are_compared_trains_nothing(study):
