@@ -14,6 +14,8 @@ if "models" not in config:
 
 
 include: "rules/common.smk"
+include: "rules/inputs.smk"
+include: "rules/targets.smk"
 
 
 report: "report/workflow.rst"
