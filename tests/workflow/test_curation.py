@@ -103,7 +103,7 @@ def test_runs_that_are_trained_together_are_one_job_of_each_kind_with_the_same_r
     """What one run depends on stays the same, so that only the jobs are others; all of it is made anew."""
     with study.changed_config() as config:
         config["models"]["tuned"]["source"]["lora"]["together"] = True
-    own = ("checkpoints/tiny-lora-*", "activations/tiny-lora-*", "probes/tiny-lora-*", "fragility/tiny-lora-*")
+    own = [f"{kind}/tiny-lora-*" for kind in ("checkpoints", "activations", "probes", "fragility")]
     study.remove(*(f"results/{place}" for place in own))
     done = study.run("curation").done
     kinds = ("train_lora", "capture", "train_probes", "measure_fragility")
