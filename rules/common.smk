@@ -176,10 +176,15 @@ def identities(model, measure=None):
     return [LAYOUT.identity(model, revision) for revision in revisions_of(model, measure)[0]]
 
 
-def measuring(measure):
-    """Models that are run here of which the study asks for a measure."""
-    return [name for name, entry in RUNNABLE.items() if measure in entry.measures]
-
-
 def measured(measure):
     return STUDY.measured(measure)
+
+
+def measured_on(measure, model):
+    """Datasets on which the study asks for a measure of this model."""
+    return [dataset for owner, dataset in measured(measure) if owner == model]
+
+
+def measuring(measure):
+    """Models run here of which the study asks for a measure."""
+    return [model for model in RUNNABLE if measured_on(measure, model)]

@@ -46,7 +46,7 @@ def vocabulary_sources(wildcards):
 
 
 for model, entry in RUNNABLE.items():
-    names = [name for owner, name in measured("routing") if owner == model]
+    names = measured_on("routing", model)
     if not names:
         continue
     revisions, place = revisions_of(model, "routing")
@@ -123,7 +123,7 @@ for model, entry in RUNNABLE.items():
 
 
 for model in RUNNABLE:
-    names = [name for owner, name in measured("many_class") if owner == model]
+    names = measured_on("many_class", model)
     if not names:
         continue
     revisions, place = revisions_of(model, "many_class")

@@ -114,8 +114,8 @@ for unit, models in job_units().items():
 def compared_on(experiment):
     """Datasets that an experiment's conditions are compared on: those with probes and fragility."""
     model = experiment.runs[0].model
-    probed = [dataset for owner, dataset in measured("probes") if owner == model]
-    return [name for name in probed if (model, name) in measured("fragility")]
+    curved = measured_on("fragility", model)
+    return [name for name in measured_on("probes", model) if name in curved]
 
 
 COMPARED = [(name, dataset) for name, entry in EXPERIMENTS.items() for dataset in compared_on(entry)]

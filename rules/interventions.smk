@@ -31,7 +31,7 @@ def patched_relations():
 
 
 for model, entry in RUNNABLE.items():
-    patched = [dataset for owner, dataset in measured("patching") if owner == model]
+    patched = measured_on("patching", model)
     if not patched:
         continue
     revisions, place = revisions_of(model, "patching")
@@ -94,7 +94,7 @@ def was_tuned(wildcards):
 
 
 for model, entry in RUNNABLE.items():
-    steered = [dataset for owner, dataset in measured("steering") if owner == model]
+    steered = measured_on("steering", model)
     if not steered:
         continue
     revisions, place = revisions_of(model, "steering")
@@ -154,7 +154,7 @@ def probed_too(wildcards):
 
 
 for model, entry in RUNNABLE.items():
-    traced = [dataset for owner, dataset in measured("tracing") if owner == model]
+    traced = measured_on("tracing", model)
     if not traced:
         continue
     revisions, place = revisions_of(model, "tracing")

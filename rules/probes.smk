@@ -22,6 +22,11 @@ def measure_files(kind, models, name):
     ]
 
 
+def of_all(files, models):
+    """Input files of every one of these models: `files` gives those of one."""
+    return [path for model in models for path in files(model)]
+
+
 def together(place):
     """A probe and its curve are one job on a cluster; those of a checkpoint too, where group-components says so."""
     return "probes_{revision}" if place else "probes"
@@ -43,8 +48,8 @@ for unit, models in job_units().items():
         name:
             f"train_probes_{unit}"
         input:
-            activations=[path for model in models for path in caches(model)],
-            identities=[path for model in models for path in identities(model)],
+            activations=of_all(caches, models),
+            identities=of_all(identities, models),
         output:
             layers=layer_files("probes", models),
             weights=measure_files("probes", models, "weights.h5"),
@@ -73,8 +78,8 @@ for unit, models in job_units().items():
         name:
             f"measure_fragility_{unit}"
         input:
-            activations=[path for model in models for path in caches(model)],
-            identities=[path for model in models for path in identities(model)],
+            activations=of_all(caches, models),
+            identities=of_all(identities, models),
             weights=measure_files("probes", models, "weights.h5"),
         output:
             layers=layer_files("fragility", models),

@@ -33,7 +33,7 @@ def run_from_weights(entry, revision):
     ]
     for measure, place in FROM_WEIGHTS.items():
         if measure in entry.measures and revision in [at.name for at in entry.measured_at(measure)]:
-            names = [dataset for owner, dataset in measured(measure) if owner == entry.name]
+            names = measured_on(measure, entry.name)
             paths += [LAYOUT.whole(place, entry.name, revision, dataset) for dataset in names]
     if entry.perplexity_text:
         paths.append(LAYOUT.perplexity(entry.name, revision))

@@ -66,9 +66,7 @@ def known_paths():
     elsewhere = [name for name, model in MODELS.items() if model.kind == "predictions"]
     paths += [LAYOUT.whole("routing", model, "main", ELSEWHERE) for model in elsewhere]
     for model in RUNNABLE.values():
-        asked = [
-            (kind, name) for kind in model.measures for owner, name in measured(kind) if owner == model.name
-        ]
+        asked = [(kind, name) for kind in model.measures for name in measured_on(kind, model.name)]
         for revision in model.revisions:
             paths.append(LAYOUT.identity(model.name, revision.name))
             for dataset in model.datasets:
